@@ -91,8 +91,9 @@ impl Deployment {
     pub async fn start_on(self, disk: Arc<dyn Disk + Sync>) -> Result<Running, StartError> {
         let exchange = Exchange::new();
         let network = self.network.as_ref();
-        let network =
-            network.map(|settings| Network::start(settings, exchange.clone())).transpose()?;
+        let network = network
+            .map(|settings| Network::start(settings, (exchange.clone(), Arc::clone(&self.clock))));
+        let network = network.transpose()?;
         let transport: Arc<dyn Transport> = match &network {
             Some(network) => Arc::new(network.clone()),
             None => Arc::new(exchange.clone()),

@@ -5,6 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use actix::Recipient;
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::keys::KeyBook;
+use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::{Sealed, Sequence};
 use tracing::debug;
 
@@ -59,6 +61,12 @@ pub trait Transport: Send + Sync {
 
     /// As [`send`](Self::send), for a greeting.
     fn greet(&self, greeting: Greeting) -> bool;
+
+    /// An actor of this process holds a ticket: its site is to be able to reach it.
+    fn hold(&self, _holder: ActorId, _ticket: &Ticket) {}
+
+    /// What an actor of this process knows of keys from now on.
+    fn learn(&self, _actor: ActorId, _keys: &KeyBook) {}
 }
 
 /// The transport between the actors of one process.

@@ -14,7 +14,7 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_node::clock::WallClock;
 use tenure_node::deployment::{Deployment, Running};
-use tenure_node::net::{Network, NetworkSettings, Remote};
+use tenure_node::net::{LocalActor, Network, NetworkSettings, Remote};
 use tenure_wait::{DEADLINE, eventually_async};
 
 /// Where nobody else listens.
@@ -27,15 +27,30 @@ async fn alone(
     listen: Option<SocketAddr>,
     addresses: &[(Role, SocketAddr)],
 ) -> Running {
+    let known = ROLES.map(|(_, role)| role);
+    knowing(folder, role, listen, (&known, addresses)).await
+}
+
+/// As [`alone`], of an actor that knows those of some roles only.
+async fn knowing(
+    folder: &Path,
+    role: Role,
+    listen: Option<SocketAddr>,
+    (known, addresses): (&[Role], &[(Role, SocketAddr)]),
+) -> Running {
     let plans = Plans::default();
     let index = |role| ROLES.iter().position(|(_, other)| *other == role).expect("a role");
     let own = |role| signer(&plans, u8::try_from(index(role)).expect("one of three"));
     let remotes = ROLES.iter().filter(|(_, other)| *other != role).map(|&(name, other)| Remote {
         id: own(other).id(),
         name: Name::literal(name),
+        role: other,
         address: addresses.iter().find(|(of, _)| *of == other).map(|(_, at)| at.to_string()),
     });
-    let network = NetworkSettings { listen, signers: vec![own(role)], remotes: remotes.collect() };
+    let remotes = remotes.filter(|remote| known.contains(&remote.role)).collect();
+    let name = Name::literal(ROLES[index(role)].0);
+    let actors = vec![LocalActor { name, role, signer: own(role) }];
+    let network = NetworkSettings { listen, public: None, actors, remotes };
     let deployment = Deployment {
         parts: vec![parts(folder, &plans).remove(index(role))],
         clock: Arc::new(WallClock::new()),
@@ -105,13 +120,49 @@ fn a_process_that_comes_back_is_reached_again_and_no_lease_is_lost() {
         let asked = guest.command(GuestCommand::Ask(ask(1, now(), Span::HOUR))).await.unwrap();
         let second = asked.lease().unwrap();
         until(&guest, second, "Redeeming").await;
-        let down = || running.network().unwrap().standings().any(|(.., line)| line.error.is_some());
+        let down =
+            || running.network().unwrap().connections().any(|line| line.standing.error.is_some());
         eventually_async(DEADLINE, "a guest that misses its site", async || down()).await;
         let site = alone(folder.path(), Role::SiteAuthority, Some(at), &[]).await;
         until(&guest, second, "Active").await;
         assert_eq!(state(&guest, first).await, "Active");
         guest.command(GuestCommand::Close { lease: first }).await.unwrap();
         until(&guest, first, "Closed").await;
+        Apart { site, broker, guest: running }.stop().await;
+    });
+}
+
+#[test]
+fn a_guest_finds_the_site_of_its_ticket_and_is_let_in_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    block_on(&actix::System::new(), async {
+        let anywhere = Some(ANYWHERE.parse().unwrap());
+        let of_broker = &[Role::Broker][..];
+        let site = knowing(folder, Role::SiteAuthority, anywhere, (of_broker, &[])).await;
+        let at_site = (Role::SiteAuthority, address(&site));
+        let broker = alone(folder, Role::Broker, anywhere, &[at_site]).await;
+        let at_broker = [(Role::Broker, address(&broker))];
+        let start =
+            async || knowing(folder, Role::ServiceManager, None, (of_broker, &at_broker)).await;
+        let running = start().await;
+        stocked(&of(&broker, Role::Broker)).await;
+        let guest = of(&running, Role::ServiceManager);
+        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        let lease = asked.lease().unwrap();
+        until(&guest, lease, "Active").await;
+        let strangers = || site.network().unwrap().connections().filter(|c| c.role.is_none());
+        assert_eq!(strangers().count(), 1, "the guest");
+        running.stop().await.unwrap();
+        let gone = || strangers().all(|line| !line.standing.connected);
+        eventually_async(DEADLINE, "a guest that has gone", async || gone()).await;
+        // Its lease runs: it dials by itself, so that its site can reach it.
+        let running = start().await;
+        let back = || strangers().any(|line| line.standing.connected);
+        eventually_async(DEADLINE, "a guest that is back", async || back()).await;
+        let guest = of(&running, Role::ServiceManager);
+        guest.command(GuestCommand::Close { lease }).await.unwrap();
+        until(&guest, lease, "Closed").await;
         Apart { site, broker, guest: running }.stop().await;
     });
 }
@@ -131,7 +182,7 @@ fn both_sides_may_dial_at_once() {
         let site = alone(folder.path(), Role::SiteAuthority, Some(at_site), &[at_broker]).await;
         let connected = || {
             [&site, &broker].into_iter().all(|running| {
-                running.network().unwrap().standings().any(|(_, _, line)| line.connected)
+                running.network().unwrap().connections().any(|line| line.standing.connected)
             })
         };
         eventually_async(DEADLINE, "a connection", async || connected()).await;

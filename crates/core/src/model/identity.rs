@@ -100,6 +100,8 @@ pub enum Label {
     Receipt,
     /// What an actor states about its keys.
     Keys,
+    /// Where an actor is reached.
+    Card,
 }
 
 impl Label {
@@ -110,6 +112,7 @@ impl Label {
             Self::Batch => "tenure batch v1",
             Self::Receipt => "tenure receipt v1",
             Self::Keys => "tenure keys v1",
+            Self::Card => "tenure card v1",
         }
     }
 

@@ -30,7 +30,7 @@ use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
 use crate::host::{ActorBuilder, ActorInfo, Driver, Limits, Part};
 use crate::journal::JournalError;
-use crate::net::{NetworkSettings, Remote};
+use crate::net::{LocalActor, NetworkSettings, Remote};
 
 /// The longest pause between two sendings of a message.
 const LONGEST_PAUSE: Span = Span::MINUTE;
@@ -165,12 +165,19 @@ impl Config {
         let remote = |(name, peer): (&Name, &PeerActor)| Remote {
             id: peer.id,
             name: name.clone(),
+            role: peer.role,
             address: peer.address.clone(),
+        };
+        let local = |(name, (role, signer)): (&Name, &(Role, Signer))| LocalActor {
+            name: name.clone(),
+            role: *role,
+            signer: signer.clone(),
         };
         let any = self.listen.is_some() || !self.peers.is_empty();
         any.then(|| NetworkSettings {
             listen: self.listen,
-            signers: keys.signers.values().map(|(_, signer)| signer.clone()).collect(),
+            public: self.public.clone(),
+            actors: keys.signers.iter().map(local).collect(),
             remotes: self.peers.iter().map(remote).collect(),
         })
     }

@@ -31,6 +31,7 @@ pub(super) struct File {
     pub(super) probe_every: Option<Spanned<Span>>,
     pub(super) clock_check: Option<Spanned<Span>>,
     pub(super) listen: Option<SocketAddr>,
+    pub(super) public: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) peer: Actors<Peer>,
     #[serde(default)]
@@ -47,7 +48,7 @@ pub(super) struct File {
 pub(super) struct Peer {
     pub(super) role: Role,
     pub(super) id: ActorId,
-    pub(super) address: Option<String>,
+    pub(super) address: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]

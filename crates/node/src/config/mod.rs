@@ -25,6 +25,8 @@ use tenure_core::model::time::Span;
 use tenure_core::site_authority::Stacks;
 use toml::Spanned;
 
+use crate::net::card::MAX_ADDRESS;
+
 pub use assemble::AssemblyError;
 pub(crate) use assemble::key_of;
 pub(crate) use change::units_of;
@@ -62,6 +64,8 @@ pub struct Config {
     pub service_managers: BTreeMap<Name, ServiceManager>,
     /// Where actors of other processes dial.
     pub listen: Option<SocketAddr>,
+    /// Where they dial, as `host:port`, if that is not the same.
+    pub public: Option<String>,
     /// The actors of other processes.
     pub peers: BTreeMap<Name, PeerActor>,
     /// Where keys are written that a change may be refused for.
@@ -204,6 +208,7 @@ impl Check<'_> {
             brokers: BTreeMap::new(),
             service_managers: BTreeMap::new(),
             listen: file.listen,
+            public: file.public.as_ref().map(|given| self.dialled(given)).transpose()?,
             places: self.places(&file),
             peers: self.peers(file.peer)?,
         };
@@ -325,9 +330,24 @@ impl Check<'_> {
                     "`tenure keys show` prints an actor's id",
                 );
             }
+            let address = address.map(|given| self.dialled(&given)).transpose()?;
             peers.insert(name.into_inner(), PeerActor { role, id, address });
         }
         Ok(peers)
+    }
+
+    /// Where somebody is dialled.
+    fn dialled(&self, given: &Spanned<String>) -> Checked<String> {
+        let text = given.get_ref();
+        let parts = text.rsplit_once(':');
+        let good = parts.is_some_and(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        if good && text.len() <= MAX_ADDRESS {
+            return Ok(text.clone());
+        }
+        let message = format!("`{text}` is no address to dial");
+        self.refuse(given.span(), message, "write a host and a port: `alpha.example:7400`")
     }
 
     fn site(

@@ -11,6 +11,7 @@ use actix::{AsyncContext as _, Context, Handler};
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::watermark::PeerWatermark;
 use tenure_core::model::identity::ActorId;
+use tenure_core::runtime::AnyActor;
 use tenure_core::wire::message::Sealed;
 use tracing::{debug, info};
 
@@ -37,6 +38,16 @@ impl Host {
         for peer in std::mem::take(&mut self.greeted_early) {
             self.reply(peer);
         }
+    }
+
+    /// Sees to it that the sites of the tickets that are held can reach their holder.
+    pub(super) fn hold_tickets(&self) {
+        let Some((run, _)) = &self.run else { return };
+        let (id, actor) = (self.part.info.id, run.actor());
+        self.transport.learn(id, actor.keys());
+        let AnyActor::ServiceManager(manager) = actor else { return };
+        let held = manager.survey().filter_map(|lease| lease.state.ticket());
+        held.for_each(|ticket| self.transport.hold(id, ticket));
     }
 
     fn say(&self, to: ActorId, says: GreetingKind) -> bool {

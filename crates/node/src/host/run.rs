@@ -97,6 +97,7 @@ impl Host {
         self.start_mapper(mapper, ctx);
         self.inbox.begin();
         self.reserve_disk_space(ctx);
+        self.hold_tickets();
         self.greet(ctx);
         self.release(ctx);
         self.stir(ctx);
@@ -163,11 +164,14 @@ impl Host {
         if !self.awaited.is_empty() {
             return;
         }
-        let Self { watchers, metrics, request_trace, part, .. } = self;
+        let Self { watchers, metrics, request_trace, part, transport, .. } = self;
         let mut departures = Vec::new();
         let released = catching(|| {
             let watch = |position, entry: &Entry, hosted: &AnyActor| {
                 metrics.fact(entry, hosted);
+                if entry.fact.about_keys().is_some() {
+                    transport.learn(part.info.id, hosted.keys());
+                }
                 if let Some(request_trace) = request_trace {
                     let (request, kind) = (request_trace.follow(&entry.fact), entry.fact.kind().0);
                     let request = request.map(tracing::field::display);

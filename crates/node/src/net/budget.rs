@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What one peer may send.
+/// What may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     /// Bytes in a second.
@@ -14,6 +14,9 @@ pub(super) struct Rate {
 impl Rate {
     /// That of a peer that is known.
     pub(super) const PEER: Self = Self { bytes: 8 << 20, frames: 2000 };
+
+    /// That of all strangers together: keys cost nothing, so one each would be as many as one likes.
+    pub(super) const STRANGERS: Self = Self { bytes: 1 << 20, frames: 200 };
 }
 
 /// Two buckets that fill with time, each with what two seconds bring at most.

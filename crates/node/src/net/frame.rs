@@ -10,10 +10,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tenure_core::model::codec::{self, DecodeError};
 use tenure_core::model::identity::ActorId;
+use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::Sealed;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::timeout;
+
+use super::card::SignedCard;
 
 /// The versions of the frames that are spoken here, the oldest and the newest.
 pub const VERSIONS: (u16, u16) = (1, 1);
@@ -42,6 +45,12 @@ pub enum Frame {
     Alive,
     /// The sender closes the connection.
     Bye(String),
+    /// Before the hello: a ticket of the site that is dialled, by which it lets its holder in.
+    Ticket(Ticket),
+    /// Where an actor is.
+    Card(SignedCard),
+    /// Where is this actor? A card is the answer, if one is known.
+    Where(ActorId),
     /// A kind of a later version.
     Unknown(u8),
 }
@@ -110,6 +119,9 @@ const STARTED: u8 = 2;
 const WATERMARK: u8 = 3;
 const ALIVE: u8 = 4;
 const BYE: u8 = 5;
+const TICKET: u8 = 6;
+const CARD: u8 = 7;
+const WHERE: u8 = 8;
 
 impl Frame {
     /// The bytes, with their length in front.
@@ -134,6 +146,18 @@ impl Frame {
                 bytes.push(BYE);
                 codec::encode_into(why, &mut bytes);
             }
+            Self::Ticket(ticket) => {
+                bytes.push(TICKET);
+                codec::encode_into(ticket, &mut bytes);
+            }
+            Self::Card(card) => {
+                bytes.push(CARD);
+                codec::encode_into(card, &mut bytes);
+            }
+            Self::Where(actor) => {
+                bytes.push(WHERE);
+                codec::encode_into(actor, &mut bytes);
+            }
             Self::Unknown(kind) => bytes.push(*kind),
         }
         let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX).to_be_bytes();
@@ -155,6 +179,9 @@ impl Frame {
             WATERMARK => Self::Watermark(codec::decode_fact(body).map_err(malformed("watermark"))?),
             ALIVE => Self::Alive,
             BYE => Self::Bye(codec::decode(body).map_err(malformed("bye"))?),
+            TICKET => Self::Ticket(codec::decode(body).map_err(malformed("ticket"))?),
+            CARD => Self::Card(codec::decode(body).map_err(malformed("card"))?),
+            WHERE => Self::Where(codec::decode(body).map_err(malformed("where"))?),
             unknown => Self::Unknown(unknown),
         })
     }

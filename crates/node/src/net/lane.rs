@@ -2,20 +2,25 @@
 //!
 //! Where the address of the other is known it is dialled, again and again; where it is not, it dials. Should
 //! both dial at once, the connection stays that the actor with the lower id has dialled.
+//!
+//! A site that the holder of a ticket does not know is dialled by its card, and is shown the ticket.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustls::ClientConfig;
+use tenure_core::actor::Role;
+use tenure_core::model::time::Time;
+use tenure_core::ticket::Ticket;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsConnector, TlsStream};
 use tracing::{debug, info, warn};
 
-use super::session::{Ends, Item, Session, SessionEnd};
-use super::tls;
-use crate::transport::Transport;
+use super::hub::{GRACE, Hub};
+use super::session::{Ends, Item, Session, SessionEnd, show};
+use super::{key_of, tls};
 
 /// How much waits for a connection. What does not fit is dropped: its sender repeats it.
 pub(super) const QUEUE: usize = 1024;
@@ -30,10 +35,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A connection that lasted so long was a good one.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
 
+/// How often brokers are asked where a site is, as long as that is not known.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// How long a stranger whose connection has ended may take to come back, before it is forgotten.
+const STRANGER_STAYS: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether a ticket has ended.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
 pub(super) type Stream = TlsStream<TcpStream>;
 
 /// The way to one actor elsewhere.
+#[derive(Clone)]
 pub(super) struct Lane {
+    /// The role of a peer that is known.
+    pub(super) role: Option<Role>,
+    /// The latest ticket, where the other is known by tickets alone.
+    pub(super) ticket: Option<Arc<Mutex<Ticket>>>,
     pub(super) queue: mpsc::Sender<Item>,
     pub(super) accepted: mpsc::Sender<Session<Stream>>,
     pub(super) standing: Arc<Mutex<Standing>>,
@@ -50,16 +69,28 @@ pub struct Standing {
     pub connections: u64,
 }
 
+/// How a connection comes about.
+pub(super) enum Way {
+    /// The other is dialled there.
+    Address(String),
+    /// The other dials.
+    Inwards,
+    /// The other is a site, and is dialled where its card says.
+    Card(Arc<Mutex<Ticket>>),
+    /// The other is known by a ticket alone, which lets it in until then; it dials.
+    #[expect(dead_code, reason = "its place is kept as long as the lane is")]
+    Stranger(Time, OwnedSemaphorePermit),
+}
+
 /// Keeps the connection of a lane.
 pub(super) struct Keeper {
     pub(super) ends: Ends,
     /// For people.
     pub(super) name: String,
-    pub(super) address: Option<String>,
-    pub(super) client: Arc<ClientConfig>,
+    pub(super) way: Way,
     pub(super) queue: mpsc::Receiver<Item>,
     pub(super) accepted: mpsc::Receiver<Session<Stream>>,
-    pub(super) local: Arc<dyn Transport>,
+    pub(super) hub: Arc<Hub>,
     pub(super) standing: Arc<Mutex<Standing>>,
 }
 
@@ -96,17 +127,20 @@ impl Keeper {
                 Outcome::Over => None,
             };
         }
+        self.hub.remove(self.ends);
     }
 
     /// Runs a session until it ends, or another one takes its place.
     async fn keep(&mut self, session: Session<Stream>, made: Made) -> Outcome {
-        let Self { queue, accepted, local, ends, .. } = self;
-        let run = session.run(queue, &**local);
-        tokio::pin!(run);
+        let Self { queue, accepted, hub, way, ends, .. } = self;
+        let run = session.run(queue, (hub, matches!(way, Way::Stranger(..))));
+        let over = over(way, hub);
+        tokio::pin!(run, over);
         loop {
             let newer = tokio::select! {
                 end = &mut run => return Outcome::Ended(end),
                 newer = accepted.recv() => newer,
+                () = &mut over => None,
             };
             let Some(newer) = newer else { return Outcome::Over };
             // Of one that was dialled here the other side need not know any more, unless it is the one to stay.
@@ -120,9 +154,11 @@ impl Keeper {
     /// The next connection: one that the other side makes, or one that is made here.
     async fn connection(&mut self, failures: &mut u32) -> Option<(Session<Stream>, Made)> {
         loop {
+            let Self { accepted, hub, way, ends, .. } = self;
             let dialled = tokio::select! {
-                accepted = self.accepted.recv() => return accepted.map(|there| (there, Made::There)),
-                dialled = dial(&self.client, self.address.as_deref(), self.ends, *failures) => dialled,
+                accepted = accepted.recv() => return accepted.map(|there| (there, Made::There)),
+                dialled = dial(hub, way, *ends, *failures) => dialled,
+                () = forgotten(way, hub) => return None,
             };
             match dialled {
                 Ok(session) => return Some((session, Made::Here)),
@@ -154,23 +190,96 @@ impl Keeper {
     }
 }
 
-/// Dials the other side, after a pause if that failed before. Without an address, waits for ever.
+/// Opens a lane, unless there is one already.
+pub(super) fn open(
+    hub: &Arc<Hub>,
+    ends: Ends,
+    (name, role): (String, Option<Role>),
+    way: Way,
+) -> Lane {
+    let (sender, queue) = mpsc::channel(QUEUE);
+    let (accepts, accepted) = mpsc::channel(1);
+    let standing = Arc::new(Mutex::new(Standing::default()));
+    let ticket = match &way {
+        Way::Card(ticket) => Some(Arc::clone(ticket)),
+        Way::Address(_) | Way::Inwards | Way::Stranger(..) => None,
+    };
+    let lane =
+        Lane { role, ticket, queue: sender, accepted: accepts, standing: Arc::clone(&standing) };
+    if let Err(other) = hub.add(ends, lane.clone()) {
+        return other;
+    }
+    let keeper = Keeper { ends, name, way, queue, accepted, hub: Arc::clone(hub), standing };
+    hub.runtime.spawn(keeper.run());
+    lane
+}
+
+/// Waits until a lane of a ticket has no use any more.
+async fn over(way: &Way, hub: &Hub) {
+    loop {
+        let until = match way {
+            Way::Address(_) | Way::Inwards => return std::future::pending().await,
+            Way::Card(ticket) => latest(ticket).bottom().term.end().plus(GRACE),
+            Way::Stranger(until, _) => *until,
+        };
+        let now = hub.clock.now();
+        if until <= now {
+            return;
+        }
+        sleep(hub.clock.outside(until.since(now)).min(LOOK_EVERY)).await;
+    }
+}
+
+/// Waits until a lane without a connection has no use any more.
+async fn forgotten(way: &Way, hub: &Hub) {
+    match way {
+        Way::Stranger(..) => sleep(STRANGER_STAYS).await,
+        Way::Address(_) | Way::Inwards | Way::Card(_) => over(way, hub).await,
+    }
+}
+
+fn latest(ticket: &Mutex<Ticket>) -> Ticket {
+    ticket.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Where the other side is dialled; of one that dials itself it never says so.
+async fn address(hub: &Hub, way: &Way, ends: Ends) -> String {
+    match way {
+        Way::Address(address) => address.clone(),
+        Way::Inwards | Way::Stranger(..) => std::future::pending().await,
+        Way::Card(_) => loop {
+            let changed = hub.cards.changed.notified();
+            if let Some(signed) = hub.cards.get(ends.there, hub.clock.now()) {
+                return signed.card.address;
+            }
+            hub.ask_where(ends.here, ends.there);
+            drop(timeout(ASK_EVERY, changed).await);
+        },
+    }
+}
+
+/// Dials the other side, after a pause if that failed before.
 async fn dial(
-    client: &Arc<ClientConfig>,
-    address: Option<&str>,
+    hub: &Hub,
+    way: &Way,
     ends: Ends,
     failures: u32,
 ) -> Result<Session<Stream>, SessionEnd> {
-    let Some(address) = address else { return std::future::pending().await };
+    let address = address(hub, way, ends).await;
     sleep(pause(failures)).await;
     let made = async {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let name = tls::server_name(ends.there).map_err(std::io::Error::other)?;
-        let stream = TlsConnector::from(Arc::clone(client)).connect(name, stream).await?;
+        let Some(own) = hub.actors.get(&ends.here) else { return Err(SessionEnd::Closed) };
+        let client = tls::client(&own.signer, key_of(ends.there)).map_err(io::Error::other)?;
+        let name = tls::server_name(ends.there).map_err(io::Error::other)?;
+        let mut stream = TlsConnector::from(client).connect(name, stream).await?;
+        if let Way::Card(ticket) = way {
+            show(&mut stream, latest(ticket)).await?;
+        }
         Session::begin(TlsStream::from(stream), ends).await
     };
-    let late = || std::io::Error::from(std::io::ErrorKind::TimedOut);
+    let late = || io::Error::from(io::ErrorKind::TimedOut);
     timeout(CONNECT_WITHIN, made).await.map_err(|_| SessionEnd::Io(late()))?
 }
 

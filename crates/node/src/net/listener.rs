@@ -9,14 +9,16 @@ use rustls::ServerConfig;
 use tenure_core::model::identity::ActorId;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::server::TlsStream as TlsServer;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 use tracing::{info, warn};
 
-use super::lane::{CONNECT_WITHIN, Stream};
-use super::session::{Ends, Session, SessionEnd, part};
-use super::tls;
+use super::hub::{Hub, NotAdmitted};
+use super::lane::{CONNECT_WITHIN, Lane, Way};
+use super::session::{Ends, Session, SessionEnd, part, shown};
+use super::{lane, tls};
 
 /// The most connections that have not shown yet who they are: of all, and of one address.
 const MOST_UNKNOWN: usize = 256;
@@ -24,9 +26,6 @@ const MOST_OF_ONE: usize = 32;
 
 /// The pause after the system refuses a connection, as when all file descriptors are in use.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// The lanes by their ends.
-pub(super) type Lanes = BTreeMap<(ActorId, ActorId), mpsc::Sender<Session<Stream>>>;
 
 /// Why who knocked was not let in.
 #[derive(Debug, Error)]
@@ -37,8 +36,12 @@ enum Refused {
     Handshake(std::io::Error),
     #[error("it asked for nobody who is here")]
     Nobody,
-    #[error("{0} is no peer of the actor that it asked for")]
-    Stranger(ActorId),
+    #[error("{there} is no peer of the actor that it asked for, and has shown no ticket: {cause}")]
+    Stranger { there: ActorId, cause: SessionEnd },
+    #[error(transparent)]
+    NotAdmitted(#[from] NotAdmitted),
+    #[error("{0} is no peer, and as many strangers are here as may be")]
+    Full(ActorId),
     #[error(transparent)]
     Session(#[from] SessionEnd),
 }
@@ -70,7 +73,7 @@ pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, doo
 
 /// Who is let in.
 pub(super) struct Admission {
-    lanes: Lanes,
+    hub: Arc<Hub>,
     here: BTreeMap<String, ActorId>,
     knocking: Mutex<BTreeMap<IpAddr, usize>>,
 }
@@ -91,9 +94,9 @@ impl Drop for Knock {
 }
 
 impl Admission {
-    pub(super) fn new(here: impl Iterator<Item = ActorId>, lanes: Lanes) -> Self {
-        let here = here.map(|id| (id.to_hex(), id)).collect();
-        Self { lanes, here, knocking: Mutex::default() }
+    pub(super) fn new(hub: Arc<Hub>) -> Self {
+        let here = hub.actors.keys().map(|id| (id.to_hex(), *id)).collect();
+        Self { hub, here, knocking: Mutex::default() }
     }
 
     fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Knock> {
@@ -113,13 +116,40 @@ impl Admission {
         let here = tls.server_name().and_then(tls::id_in);
         let here = here.and_then(|id| self.here.get(&id).copied());
         let (Some(there), Some(here)) = (there, here) else { return Err(Refused::Nobody) };
-        let Some(lane) = self.lanes.get(&(here, there)) else {
-            part(&mut stream, "this key is not known here").await;
-            return Err(Refused::Stranger(there));
+        let ends = Ends { here, there };
+        let known = self.hub.lane(ends).filter(|lane| lane.role.is_some() || lane.ticket.is_some());
+        let lane = match known {
+            Some(lane) => lane,
+            None => match self.stranger(&mut stream, ends).await {
+                Ok(lane) => lane,
+                Err(cause) => {
+                    part(&mut stream, &cause.to_string()).await;
+                    return Err(cause);
+                }
+            },
         };
-        let session = Session::begin(TlsStream::from(stream), Ends { here, there }).await?;
+        let session = Session::begin(TlsStream::from(stream), ends).await?;
         // The lane takes it at once, or is gone with the process.
-        drop(lane.send(session).await);
+        drop(lane.accepted.send(session).await);
         Ok(())
+    }
+
+    /// Who is not known shows a ticket first.
+    async fn stranger(
+        &self,
+        stream: &mut TlsServer<TcpStream>,
+        ends: Ends,
+    ) -> Result<Lane, Refused> {
+        let Ends { here, there } = ends;
+        let ticket = shown(stream).await.map_err(|cause| Refused::Stranger { there, cause })?;
+        let until = self.hub.admits(ends, &ticket)?;
+        if let Some(lane) = self.hub.lane(ends) {
+            return Ok(lane);
+        }
+        let place = Arc::clone(&self.hub.strangers).try_acquire_owned();
+        let place = place.map_err(|_| Refused::Full(there))?;
+        info!(%there, %here, "a stranger is let in by its ticket");
+        let name = there.to_string();
+        Ok(lane::open(&self.hub, ends, (name, None), Way::Stranger(until, place)))
     }
 }

@@ -6,30 +6,39 @@
 //! nothing.
 
 mod budget;
+pub mod card;
 pub mod frame;
+mod hub;
 mod lane;
 mod listener;
 mod session;
 mod tls;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use rustls::{ClientConfig, ServerConfig};
-use tenure_core::model::identity::{ActorId, PublicKey, Signer};
+use rustls::ServerConfig;
+use tenure_core::actor::Role;
+use tenure_core::model::identity::{ActorId, PublicKey};
+use tenure_core::model::keys::KeyBook;
 use tenure_core::model::name::Name;
+use tenure_core::ticket::Ticket;
+use tenure_core::wire::message::{Message, Sealed};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
-use self::lane::{Keeper, Lane, QUEUE};
+use self::hub::Hub;
+use self::lane::Way;
 use self::listener::Admission;
 use self::session::{Ends, Item};
+use crate::clock::Clock;
 use crate::transport::{Exchange, Greeting, Packet, Transport};
 
+pub use self::hub::LocalActor;
 pub use self::lane::Standing;
 
 /// An actor elsewhere.
@@ -39,6 +48,8 @@ pub struct Remote {
     pub id: ActorId,
     /// What it is called here.
     pub name: Name,
+    /// Its role.
+    pub role: Role,
     /// Where it is dialled, as `host:port`; without it, it dials.
     pub address: Option<String>,
 }
@@ -66,8 +77,7 @@ pub enum NetworkError {
 #[derive(Clone)]
 pub struct Network {
     local: Exchange,
-    lanes: Arc<BTreeMap<(ActorId, ActorId), Lane>>,
-    names: Arc<BTreeMap<ActorId, Name>>,
+    hub: Arc<Hub>,
     address: Option<SocketAddr>,
     /// Ends the thread when the last clone is dropped.
     _thread: Arc<Thread>,
@@ -78,10 +88,25 @@ pub struct Network {
 pub struct NetworkSettings {
     /// The address; none if its actors only dial.
     pub listen: Option<SocketAddr>,
-    /// The keys of its actors.
-    pub signers: Vec<Signer>,
-    /// The actors elsewhere.
+    /// Where others dial, as `host:port`, if that is another one.
+    pub public: Option<String>,
+    /// Its actors.
+    pub actors: Vec<LocalActor>,
+    /// The actors elsewhere that are known.
     pub remotes: Vec<Remote>,
+}
+
+/// A connection, or what is to become one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The actor of this process.
+    pub here: ActorId,
+    /// The actor elsewhere.
+    pub there: ActorId,
+    /// Its role, if it is a peer; others are known by a ticket alone.
+    pub role: Option<Role>,
+    /// How it is.
+    pub standing: Standing,
 }
 
 struct Thread {
@@ -97,11 +122,11 @@ impl Drop for Thread {
     }
 }
 
-/// What the thread does.
-struct Work {
-    keepers: Vec<Keeper>,
-    listening: Option<(std::net::TcpListener, Arc<ServerConfig>, Arc<Admission>)>,
-    stop: oneshot::Receiver<()>,
+/// Where connections are taken.
+struct Listening {
+    listener: std::net::TcpListener,
+    server: Arc<ServerConfig>,
+    admission: Arc<Admission>,
 }
 
 impl Network {
@@ -109,36 +134,38 @@ impl Network {
     ///
     /// # Errors
     /// See [`NetworkError`].
-    pub fn start(settings: &NetworkSettings, local: Exchange) -> Result<Self, NetworkError> {
-        let NetworkSettings { listen, signers, remotes } = settings;
-        let (mut lanes, mut keepers) = (BTreeMap::new(), Vec::new());
-        for signer in signers {
-            for remote in remotes {
-                let client = tls::client(signer, key_of(remote.id))?;
-                let (lane, keeper) = lane(signer.id(), remote, client, &local);
-                lanes.insert((signer.id(), remote.id), lane);
-                keepers.push(keeper);
-            }
+    pub fn start(
+        settings: &NetworkSettings,
+        (local, clock): (Exchange, Arc<dyn Clock>),
+    ) -> Result<Self, NetworkError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(NetworkError::Thread)?;
+        let bound = settings
+            .listen
+            .map(|address| bind(address).map_err(|cause| NetworkError::Listen { address, cause }));
+        let bound = bound.transpose()?;
+        let address = bound.as_ref().and_then(|bound| bound.local_addr().ok());
+        let dialled = address.filter(|address| !address.ip().is_unspecified());
+        let public = settings.public.clone().or_else(|| dialled.map(|at| at.to_string()));
+        let (around, own) = ((local.clone(), clock), (&settings.actors[..], public));
+        let hub = Arc::new(Hub::new(runtime.handle().clone(), around, own));
+        for (actor, remote) in settings.pairs() {
+            let ends = Ends { here: actor.signer.id(), there: remote.id };
+            let way = remote.address.clone().map_or(Way::Inwards, Way::Address);
+            lane::open(&hub, ends, (remote.name.to_string(), Some(remote.role)), way);
         }
-        let listening = match *listen {
-            Some(address) => {
-                let bound =
-                    bind(address).map_err(|cause| NetworkError::Listen { address, cause })?;
-                let accepted = lanes.iter().map(|(&ends, lane)| (ends, lane.accepted.clone()));
-                let door = Admission::new(signers.iter().map(Signer::id), accepted.collect());
-                Some((bound, tls::server(signers.iter())?, Arc::new(door)))
-            }
-            None => None,
-        };
-        let address = listening.as_ref().and_then(|(bound, ..)| bound.local_addr().ok());
+        let listening = bound.map(|listener| {
+            let server = tls::server(settings.actors.iter().map(|actor| &actor.signer))?;
+            let admission = Arc::new(Admission::new(Arc::clone(&hub)));
+            Ok::<_, rustls::Error>(Listening { listener, server, admission })
+        });
+        let listening = listening.transpose()?;
         let (stop, stopped) = oneshot::channel();
-        let work = Work { keepers, listening, stop: stopped };
         let thread = std::thread::Builder::new().name("network".to_owned());
-        let join = thread.spawn(move || work.run()).map_err(NetworkError::Thread)?;
+        let join = thread.spawn(move || work(runtime, listening, stopped));
+        let join = join.map_err(NetworkError::Thread)?;
         let thread = Thread { stop: Mutex::new(Some(stop)), join: Mutex::new(Some(join)) };
-        let names = remotes.iter().map(|remote| (remote.id, remote.name.clone())).collect();
-        let (lanes, names, thread) = (Arc::new(lanes), Arc::new(names), Arc::new(thread));
-        Ok(Self { local, lanes, names, address, _thread: thread })
+        Ok(Self { local, hub, address, _thread: Arc::new(thread) })
     }
 
     /// Where it takes connections.
@@ -147,15 +174,65 @@ impl Network {
     }
 
     /// How the connection of each actor here with each elsewhere is.
-    pub fn standings(&self) -> impl Iterator<Item = (ActorId, &Name, Standing)> {
-        self.lanes.iter().filter_map(|(&(here, there), lane)| {
+    pub fn connections(&self) -> impl Iterator<Item = Connection> {
+        self.hub.lanes().into_iter().map(|(Ends { here, there }, lane)| {
             let standing = lane.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Some((here, self.names.get(&there)?, standing))
+            Connection { here, there, role: lane.role, standing }
         })
     }
 
-    fn say(&self, ends: (ActorId, ActorId), item: Item) -> bool {
-        self.lanes.get(&ends).is_some_and(|lane| lane.queue.try_send(item).is_ok())
+    /// What an actor calls itself on its card, if one is known.
+    pub fn name_of(&self, actor: ActorId) -> Option<Name> {
+        Some(self.hub.cards.get(actor, self.hub.clock.now())?.card.name)
+    }
+
+    /// A site that is not known by configuration, and a ticket for it.
+    fn hold_ticket(&self, here: ActorId, ticket: &Ticket) {
+        let ends = Ends { here, there: ticket.site() };
+        if self.local.has(ends.there) {
+            return;
+        }
+        match self.hub.lane(ends) {
+            Some(lane) => {
+                let Some(known) = &lane.ticket else { return };
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                if known.bottom().term.end() < ticket.bottom().term.end() {
+                    *known = ticket.clone();
+                }
+            }
+            None => {
+                let way = Way::Card(Arc::new(Mutex::new(ticket.clone())));
+                lane::open(&self.hub, ends, (ends.there.to_string(), None), way);
+            }
+        }
+    }
+
+    /// Before a message to a site goes out that is known by a ticket alone.
+    fn show_ticket_of(&self, packet: &Packet) {
+        if let Some(ticket) = ticket_in(packet.kind, &packet.sealed) {
+            self.hold_ticket(packet.from, &ticket);
+        }
+    }
+}
+
+impl NetworkSettings {
+    fn pairs(&self) -> impl Iterator<Item = (&LocalActor, &Remote)> {
+        let remotes = &self.remotes;
+        self.actors.iter().flat_map(move |actor| remotes.iter().map(move |remote| (actor, remote)))
+    }
+}
+
+/// The ticket that a message to its site is about.
+fn ticket_in(kind: &str, sealed: &Sealed) -> Option<Ticket> {
+    if !["redeem", "close", "return", "modify"].contains(&kind) {
+        return None;
+    }
+    match sealed.peek().ok()?.message {
+        Message::Redeem { ticket, .. }
+        | Message::Return { ticket, .. }
+        | Message::Modify { ticket, .. } => Some(ticket),
+        Message::Close { tickets } => tickets.into_iter().last(),
+        _ => None,
     }
 }
 
@@ -164,14 +241,27 @@ impl Transport for Network {
         if self.local.has(packet.to) {
             return self.local.send(packet);
         }
-        self.say((packet.from, packet.to), Item::Message(packet.sealed))
+        let ends = Ends { here: packet.from, there: packet.to };
+        if self.hub.lane(ends).is_none_or(|lane| lane.ticket.is_some()) {
+            self.show_ticket_of(&packet);
+        }
+        self.hub.say(ends, Item::Message(packet.sealed))
     }
 
     fn greet(&self, greeting: Greeting) -> bool {
         if self.local.has(greeting.to) {
             return self.local.greet(greeting);
         }
-        self.say((greeting.from, greeting.to), Item::Greeting(greeting.says))
+        let ends = Ends { here: greeting.from, there: greeting.to };
+        self.hub.say(ends, Item::Greeting(greeting.says))
+    }
+
+    fn hold(&self, holder: ActorId, ticket: &Ticket) {
+        self.hold_ticket(holder, ticket);
+    }
+
+    fn learn(&self, actor: ActorId, keys: &KeyBook) {
+        self.hub.learn(actor, keys);
     }
 }
 
@@ -180,50 +270,21 @@ fn key_of(id: ActorId) -> impl Fn(&PublicKey) -> bool + Send + Sync + 'static {
     move |key| ActorId::of(key) == id
 }
 
-fn lane(
-    here: ActorId,
-    remote: &Remote,
-    client: Arc<ClientConfig>,
-    local: &Exchange,
-) -> (Lane, Keeper) {
-    let (sender, queue) = mpsc::channel(QUEUE);
-    let (accepts, accepted) = mpsc::channel(1);
-    let standing = Arc::new(Mutex::new(Standing::default()));
-    let lane = Lane { queue: sender, accepted: accepts, standing: Arc::clone(&standing) };
-    let keeper = Keeper {
-        ends: Ends { here, there: remote.id },
-        name: remote.name.to_string(),
-        address: remote.address.clone(),
-        client,
-        queue,
-        accepted,
-        local: Arc::new(local.clone()),
-        standing,
-    };
-    (lane, keeper)
-}
-
 fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-impl Work {
-    fn run(self) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        // Without a runtime no process of this program would work.
-        let Ok(runtime) = runtime else { return };
-        let Self { keepers, listening, stop } = self;
-        runtime.block_on(async move {
-            keepers.into_iter().for_each(|keeper| drop(tokio::spawn(keeper.run())));
-            if let Some((listener, server, door)) = listening
-                && let Ok(listener) = TcpListener::from_std(listener)
-            {
-                tokio::spawn(listener::listen(listener, server, door));
-            }
-            drop(stop.await);
-        });
-        runtime.shutdown_background();
-    }
+/// The network's thread, until it is to stop.
+fn work(runtime: Runtime, listening: Option<Listening>, stop: oneshot::Receiver<()>) {
+    runtime.block_on(async move {
+        if let Some(Listening { listener, server, admission }) = listening
+            && let Ok(listener) = TcpListener::from_std(listener)
+        {
+            tokio::spawn(listener::listen(listener, server, admission));
+        }
+        drop(stop.await);
+    });
+    runtime.shutdown_background();
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use tenure_core::model::identity::ActorId;
+use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::{Envelope, Sealed};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf};
@@ -12,14 +13,25 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::budget::{Budget, Rate};
+use super::card::SignedCard;
 use super::frame::{BATCH_BYTES, Frame, FrameError, Hello, MAX_FRAME, read_frame};
-use crate::transport::{Greeting, GreetingKind, Packet, Transport};
+use super::hub::Hub;
+use crate::transport::{Greeting, GreetingKind, Packet, Transport as _};
 
 /// How long the first frames of both sides may take.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
-/// The longest first frame.
+/// The longest hello.
 const MAX_HELLO: usize = 1 << 10;
+
+/// The longest frame with a ticket, which is all that is read of who is not known.
+const MAX_TICKET: usize = 1 << 16;
+
+/// How often an actor that can be dialled renews its card.
+const CARD_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// What the holder of a ticket may say to its site, if that does not know it otherwise.
+const OF_STRANGERS: [&str; 6] = ["redeem", "close", "return", "modify", "recall", "recall-noted"];
 
 /// After how long a side that has nothing to say says so.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(10);
@@ -42,6 +54,8 @@ const MOST_IN_BATCH: usize = 64;
 pub(super) enum Item {
     Message(Sealed),
     Greeting(GreetingKind),
+    Card(SignedCard),
+    Where(ActorId),
 }
 
 /// Why a connection ended.
@@ -67,6 +81,10 @@ pub(super) enum SessionEnd {
     Version { oldest: u16, newest: u16 },
     #[error("a message of {0} that this connection is not for")]
     Foreign(ActorId),
+    #[error("who is known by a ticket alone may not say `{0}`")]
+    NotForStrangers(&'static str),
+    #[error("it has shown no ticket")]
+    NoTicket,
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error(transparent)]
@@ -74,7 +92,7 @@ pub(super) enum SessionEnd {
 }
 
 /// Whose connection it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ends {
     pub(super) here: ActorId,
     pub(super) there: ActorId,
@@ -112,23 +130,54 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         part(self.stream, why).await;
     }
 
-    /// Carries what comes to `local`, and what `queue` has to the other side, until the connection ends.
+    /// Carries what comes to the actor here, and what `queue` has to the other side, until the connection
+    /// ends. A stranger is known by its ticket alone.
     pub(super) async fn run(
         self,
         queue: &mut mpsc::Receiver<Item>,
-        local: &dyn Transport,
+        (hub, stranger): (&Hub, bool),
     ) -> SessionEnd {
         let (mut read, mut write) = tokio::io::split(self.stream);
+        let inlet = Inlet { hub, ends: self.ends, stranger };
         tokio::select! {
-            end = listen(&mut read, self.ends, local) => end,
-            end = speak(&mut write, queue) => end,
+            end = inlet.listen(&mut read) => end,
+            end = speak(&mut write, queue, || hub.own_card(self.ends.here)) => end,
         }
     }
 }
 
+/// Shows a ticket to the site that was dialled.
+pub(super) async fn show(
+    stream: &mut (impl AsyncWrite + Unpin),
+    ticket: Ticket,
+) -> Result<(), SessionEnd> {
+    say(stream, &Frame::Ticket(ticket)).await
+}
+
+/// The ticket that who is not known shows first.
+pub(super) async fn shown(stream: &mut (impl AsyncRead + Unpin)) -> Result<Ticket, SessionEnd> {
+    match first(stream, MAX_TICKET).await? {
+        Some((Frame::Ticket(ticket), _)) => Ok(ticket),
+        Some(_) => Err(SessionEnd::NoTicket),
+        None => Err(SessionEnd::Closed),
+    }
+}
+
+async fn first(
+    stream: &mut (impl AsyncRead + Unpin),
+    most: usize,
+) -> Result<Option<(Frame, usize)>, SessionEnd> {
+    let first = timeout(HELLO_WITHIN, read_frame(stream, most)).await;
+    Ok(first.map_err(|_| SessionEnd::SlowHello)??)
+}
+
 async fn hear_hello(stream: &mut (impl AsyncRead + Unpin)) -> Result<Hello, SessionEnd> {
-    let first = timeout(HELLO_WITHIN, read_frame(stream, MAX_HELLO)).await;
-    match first.map_err(|_| SessionEnd::SlowHello)?? {
+    let hello = match first(stream, MAX_TICKET).await? {
+        // Who is known need not show one, and does not know that.
+        Some((Frame::Ticket(_), _)) => first(stream, MAX_HELLO).await?,
+        hello => hello,
+    };
+    match hello {
         Some((Frame::Hello(hello), _)) => Ok(hello),
         Some((Frame::Bye(why), _)) => Err(SessionEnd::Bye(why)),
         Some(_) => Err(SessionEnd::NoHello),
@@ -151,75 +200,103 @@ pub(super) async fn part(mut stream: impl AsyncWrite + Unpin, why: &str) {
     drop(stream.shutdown().await);
 }
 
-async fn listen<S: AsyncRead>(
-    read: &mut ReadHalf<S>,
+/// Where what comes on a connection goes.
+struct Inlet<'a> {
+    hub: &'a Hub,
     ends: Ends,
-    local: &dyn Transport,
-) -> SessionEnd {
-    let mut budget = Budget::new(Rate::PEER, Instant::now());
-    loop {
-        let (frame, bytes) = match timeout(SILENT_FOR, read_frame(read, MAX_FRAME)).await {
-            Ok(Ok(Some(read))) => read,
-            Ok(Ok(None)) => return SessionEnd::Closed,
-            Ok(Err(error)) => return error.into(),
-            Err(_) => return SessionEnd::Silent,
-        };
-        if let Err(end) = take(frame, ends, local).await {
-            return end;
-        }
-        let pause = budget.spend(bytes, Instant::now());
-        if !pause.is_zero() {
-            sleep(pause).await;
-        }
-    }
+    stranger: bool,
 }
 
-/// Brings a frame to its receiver.
-async fn take(frame: Frame, ends: Ends, local: &dyn Transport) -> Result<(), SessionEnd> {
-    let Ends { here, there } = ends;
-    let greet = |says| local.greet(Greeting { from: there, to: here, says });
-    match frame {
-        Frame::Messages(messages) => {
-            for sealed in messages {
-                // One that cannot be read is the receiver's to refuse, but nobody's to bring.
-                let Ok(Envelope { header, message }) = sealed.peek() else { continue };
-                if (header.from, header.to) != (there, here) {
-                    return Err(SessionEnd::Foreign(header.from));
-                }
-                let packet = Packet {
-                    from: there,
-                    to: here,
-                    sequence: header.sequence,
-                    kind: message.kind(),
-                    sealed,
-                };
-                bring(packet, local).await;
+impl Inlet<'_> {
+    async fn listen<S: AsyncRead>(&self, read: &mut ReadHalf<S>) -> SessionEnd {
+        let mut budget = Budget::new(Rate::PEER, Instant::now());
+        loop {
+            let (frame, bytes) = match timeout(SILENT_FOR, read_frame(read, MAX_FRAME)).await {
+                Ok(Ok(Some(read))) => read,
+                Ok(Ok(None)) => return SessionEnd::Closed,
+                Ok(Err(error)) => return error.into(),
+                Err(_) => return SessionEnd::Silent,
+            };
+            if let Err(end) = self.take(frame).await {
+                return end;
+            }
+            let pause = match self.stranger {
+                true => self.hub.spend_of_strangers(bytes),
+                false => budget.spend(bytes, Instant::now()),
+            };
+            if !pause.is_zero() {
+                sleep(pause).await;
             }
         }
-        Frame::Started => drop(greet(GreetingKind::Hello)),
-        Frame::Watermark(word) => drop(greet(GreetingKind::Watermarks(word))),
-        Frame::Alive => {}
-        Frame::Unknown(kind) => debug!(%there, kind, "passed over a frame of a later version"),
-        Frame::Bye(why) => return Err(SessionEnd::Bye(why)),
-        Frame::Hello(_) => return Err(SessionEnd::NoHello),
     }
-    Ok(())
-}
 
-/// A receiver whose mailbox is full is waited for, for a while.
-async fn bring(packet: Packet, local: &dyn Transport) {
-    let until = Instant::now() + FULL_FOR;
-    while !local.send(packet.clone()) && Instant::now() < until {
-        sleep(Duration::from_millis(10)).await;
+    /// Brings a frame to its receiver.
+    async fn take(&self, frame: Frame) -> Result<(), SessionEnd> {
+        let Ends { here, there } = self.ends;
+        let greet = |says| self.hub.local.greet(Greeting { from: there, to: here, says });
+        match frame {
+            Frame::Messages(messages) => {
+                for sealed in messages {
+                    self.message(sealed).await?;
+                }
+            }
+            Frame::Alive => {}
+            Frame::Unknown(kind) => debug!(%there, kind, "passed over a frame of a later version"),
+            Frame::Bye(why) => return Err(SessionEnd::Bye(why)),
+            Frame::Hello(_) | Frame::Ticket(_) => return Err(SessionEnd::NoHello),
+            // Of what is not a message, nothing counts that a stranger says.
+            _ if self.stranger => {}
+            Frame::Started => drop(greet(GreetingKind::Hello)),
+            Frame::Watermark(word) => drop(greet(GreetingKind::Watermarks(word))),
+            Frame::Card(signed) => self.hub.take_card(here, signed),
+            Frame::Where(actor) => self.tell_where(actor),
+        }
+        Ok(())
+    }
+
+    async fn message(&self, sealed: Sealed) -> Result<(), SessionEnd> {
+        let Ends { here, there } = self.ends;
+        // One that cannot be read is the receiver's to refuse, but nobody's to bring.
+        let Ok(Envelope { header, message }) = sealed.peek() else { return Ok(()) };
+        if (header.from, header.to) != (there, here) {
+            return Err(SessionEnd::Foreign(header.from));
+        }
+        let kind = message.kind();
+        if self.stranger && !OF_STRANGERS.contains(&kind) {
+            return Err(SessionEnd::NotForStrangers(kind));
+        }
+        let sequence = header.sequence;
+        self.bring(Packet { from: there, to: here, sequence, kind, sealed }).await;
+        Ok(())
+    }
+
+    /// A receiver whose mailbox is full is waited for, for a while.
+    async fn bring(&self, packet: Packet) {
+        let until = Instant::now() + FULL_FOR;
+        while !self.hub.local.send(packet.clone()) && Instant::now() < until {
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Answers with the card of an actor, as far as one is known.
+    fn tell_where(&self, actor: ActorId) {
+        let own = self.hub.own_card(actor);
+        if let Some(card) = own.or_else(|| self.hub.cards.get(actor, self.hub.clock.now())) {
+            self.hub.say(self.ends, Item::Card(card));
+        }
     }
 }
 
 async fn speak<S: AsyncWrite>(
     write: &mut WriteHalf<S>,
     queue: &mut mpsc::Receiver<Item>,
+    card: impl Fn() -> Option<SignedCard>,
 ) -> SessionEnd {
-    let mut next = None;
+    let (mut next, mut card_due) = (card().map(Item::Card), Instant::now() + CARD_EVERY);
     loop {
+        if Instant::now() >= card_due && next.is_none() {
+            (next, card_due) = (card().map(Item::Card), Instant::now() + CARD_EVERY);
+        }
         let first = match next.take() {
             Some(item) => item,
             None => match timeout(ALIVE_EVERY, queue.recv()).await {
@@ -246,6 +323,8 @@ fn frame_of(first: Item, queue: &mut mpsc::Receiver<Item>) -> (Frame, Option<Ite
     let mut batch = match first {
         Item::Greeting(GreetingKind::Hello) => return (Frame::Started, None),
         Item::Greeting(GreetingKind::Watermarks(word)) => return (Frame::Watermark(word), None),
+        Item::Card(card) => return (Frame::Card(card), None),
+        Item::Where(actor) => return (Frame::Where(actor), None),
         Item::Message(sealed) => vec![sealed],
     };
     let mut bytes = batch[0].bytes().len();

@@ -1,0 +1,203 @@
+//! Cards: where actors are reached, each signed by its actor.
+//!
+//! A card can be handed on by anybody. Whoever dials by it checks who is there all the same.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tenure_core::actor::Role;
+use tenure_core::model::codec;
+use tenure_core::model::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer};
+use tenure_core::model::keys::{KeyBook, Standing};
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::model::verifier::Verifier;
+use thiserror::Error;
+use tokio::sync::Notify;
+
+/// How long a card holds.
+pub const CARD_HOLDS: Span = Span::DAY;
+
+/// The longest address in a card, in bytes.
+pub const MAX_ADDRESS: usize = 256;
+
+/// The most cards that are kept.
+const MAX_CARDS: usize = 1024;
+
+/// Where an actor is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// The actor.
+    pub actor: ActorId,
+    /// What it calls itself.
+    pub name: Name,
+    /// Its role.
+    pub role: Role,
+    /// Where it is dialled, as `host:port`.
+    pub address: String,
+    /// Of two cards of an actor that with the higher number counts.
+    pub number: u64,
+    /// Until when it holds.
+    pub until: Time,
+}
+
+/// A card with its actor's signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignedCard {
+    /// What is signed.
+    pub card: Card,
+    key: PublicKey,
+    signature: Signature,
+}
+
+/// Why a card does not count.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CardFault {
+    /// Another has signed it.
+    #[error("the card of {0} is not signed by its key in force")]
+    NotItsKey(ActorId),
+    /// The signature does not hold.
+    #[error("the signature on the card of {0} does not hold")]
+    BadSignature(ActorId),
+    /// It is over, or would hold for longer than any card.
+    #[error("the card of {0} does not hold now")]
+    NotNow(ActorId),
+    /// A newer one is known, or the same.
+    #[error("a card of {0} that is as new is known")]
+    Old(ActorId),
+    /// An address that is empty or too long.
+    #[error("the card of {0} names no address")]
+    NoAddress(ActorId),
+    /// Too many are kept already.
+    #[error("{MAX_CARDS} cards are kept already")]
+    Full,
+}
+
+impl SignedCard {
+    /// Signs a card.
+    pub fn sign(card: Card, signer: &Signer) -> Self {
+        let signature = signer.sign(Label::Card, &codec::encode(&card));
+        Self { card, key: signer.key(), signature }
+    }
+
+    /// Whether its actor has signed it, by what is known of keys, and it holds now.
+    ///
+    /// # Errors
+    /// Why it does not count.
+    pub fn check(&self, keys: &KeyBook, now: Time) -> Result<(), CardFault> {
+        let Card { actor, address, until, .. } = &self.card;
+        let own = match keys.chain(*actor) {
+            Some(chain) => chain.standing(&self.key) == Standing::InForce,
+            None => ActorId::of(&self.key) == *actor,
+        };
+        if !own {
+            return Err(CardFault::NotItsKey(*actor));
+        }
+        if address.is_empty() || address.len() > MAX_ADDRESS {
+            return Err(CardFault::NoAddress(*actor));
+        }
+        if *until <= now || *until > now.plus(CARD_HOLDS.times(2)) {
+            return Err(CardFault::NotNow(*actor));
+        }
+        let bytes = codec::encode(&self.card);
+        let mut verifier = Verifier::new(Scheme::Ed25519);
+        let holds = verifier.verifies(&self.key, Label::Card, &bytes, &self.signature);
+        if holds { Ok(()) } else { Err(CardFault::BadSignature(*actor)) }
+    }
+}
+
+/// The newest card of each actor that was heard of.
+#[derive(Debug, Default)]
+pub(super) struct CardBook {
+    cards: Mutex<BTreeMap<ActorId, SignedCard>>,
+    /// Told whenever a card comes.
+    pub(super) changed: Notify,
+}
+
+impl CardBook {
+    /// The card of an actor, as long as it holds.
+    pub(super) fn get(&self, actor: ActorId, now: Time) -> Option<SignedCard> {
+        let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        cards.get(&actor).filter(|signed| now < signed.card.until).cloned()
+    }
+
+    /// Keeps a card if it counts and is newer than the one that is known.
+    pub(super) fn take(
+        &self,
+        signed: SignedCard,
+        keys: &KeyBook,
+        now: Time,
+    ) -> Result<(), CardFault> {
+        signed.check(keys, now)?;
+        let (actor, number) = (signed.card.actor, signed.card.number);
+        let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        if cards.get(&actor).is_some_and(|known| known.card.number >= number) {
+            return Err(CardFault::Old(actor));
+        }
+        if cards.len() >= MAX_CARDS && !cards.contains_key(&actor) {
+            cards.retain(|_, known| now < known.card.until);
+            if cards.len() >= MAX_CARDS {
+                return Err(CardFault::Full);
+            }
+        }
+        cards.insert(actor, signed);
+        self.changed.notify_waiters();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_micros(1_000_000_000);
+
+    fn signer(seed: u8) -> Signer {
+        Signer::from_seed(Scheme::Ed25519, [seed; 32])
+    }
+
+    fn card(seed: u8, number: u64) -> Card {
+        Card {
+            actor: signer(seed).id(),
+            name: Name::literal("alpha"),
+            role: Role::SiteAuthority,
+            address: "192.0.2.1:7400".to_owned(),
+            number,
+            until: NOW.plus(CARD_HOLDS),
+        }
+    }
+
+    #[test]
+    fn a_card_counts_that_its_actor_has_signed_and_that_holds_now() {
+        let keys = KeyBook::default();
+        let good = SignedCard::sign(card(1, 1), &signer(1));
+        assert_eq!(good.check(&keys, NOW), Ok(()));
+        let id = signer(1).id();
+        let forged = SignedCard::sign(card(1, 1), &signer(2));
+        assert_eq!(forged.check(&keys, NOW), Err(CardFault::NotItsKey(id)));
+        let moved = Card { address: "192.0.2.2:1".to_owned(), ..card(1, 1) };
+        let moved = SignedCard { card: moved, ..good.clone() };
+        assert_eq!(moved.check(&keys, NOW), Err(CardFault::BadSignature(id)));
+        assert_eq!(good.check(&keys, good.card.until), Err(CardFault::NotNow(id)));
+        let endless = Card { until: Time::MAX, ..card(1, 1) };
+        let endless = SignedCard::sign(endless, &signer(1));
+        assert_eq!(endless.check(&keys, NOW), Err(CardFault::NotNow(id)));
+        let nowhere = SignedCard::sign(Card { address: String::new(), ..card(1, 1) }, &signer(1));
+        assert_eq!(nowhere.check(&keys, NOW), Err(CardFault::NoAddress(id)));
+    }
+
+    #[test]
+    fn of_two_cards_the_one_with_the_higher_number_is_kept() {
+        let (book, keys) = (CardBook::default(), KeyBook::default());
+        let (old, new) = (
+            SignedCard::sign(card(1, 1), &signer(1)),
+            SignedCard::sign(Card { address: "b:2".to_owned(), ..card(1, 2) }, &signer(1)),
+        );
+        book.take(new.clone(), &keys, NOW).unwrap();
+        let id = signer(1).id();
+        assert_eq!(book.take(old, &keys, NOW), Err(CardFault::Old(id)));
+        assert_eq!(book.get(id, NOW), Some(new));
+        assert_eq!(book.get(id, NOW.plus(CARD_HOLDS)), None, "it is over");
+    }
+}

@@ -1,0 +1,191 @@
+//! What all connections of a process share: its actors, the lanes, what is known of keys and addresses, and
+//! who is let in.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use tenure_core::actor::Role;
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::keys::KeyBook;
+use tenure_core::model::name::Name;
+use tenure_core::model::time::{Span, Time};
+use tenure_core::model::verifier::Verifier;
+use tenure_core::ticket::{Ticket, TicketFault};
+use thiserror::Error;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+use super::budget::{Budget, Rate};
+use super::card::{CARD_HOLDS, Card, CardBook, SignedCard};
+use super::lane::Lane;
+use super::session::{Ends, Item};
+use crate::clock::Clock;
+use crate::transport::Exchange;
+
+/// The most strangers that are connected at a time.
+const MOST_STRANGERS: usize = 64;
+
+/// How long after its end a ticket still lets its holder in, to give back what is left.
+pub(super) const GRACE: Span = Span::HOUR;
+
+/// An actor of this process.
+#[derive(Clone, Debug)]
+pub struct LocalActor {
+    /// What it calls itself.
+    pub name: Name,
+    /// Its role.
+    pub role: Role,
+    /// Its secret.
+    pub signer: Signer,
+}
+
+/// Why a stranger is not let in.
+#[derive(Debug, Error)]
+pub(super) enum NotAdmitted {
+    #[error("{0} is no peer, and who is asked for is no site")]
+    NoSite(ActorId),
+    #[error("{0} is no peer, and its ticket is void: {1}")]
+    Void(ActorId, TicketFault),
+    #[error("{0} is no peer, and its ticket has ended")]
+    Over(ActorId),
+}
+
+/// What all connections share.
+pub(super) struct Hub {
+    /// That of the network's thread.
+    pub(super) runtime: Handle,
+    pub(super) local: Exchange,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) actors: BTreeMap<ActorId, LocalActor>,
+    /// Where others dial the actors of this process.
+    address: Option<String>,
+    lanes: RwLock<BTreeMap<Ends, Lane>>,
+    pub(super) cards: CardBook,
+    /// What each actor of this process knows of keys.
+    keys: RwLock<BTreeMap<ActorId, KeyBook>>,
+    pub(super) strangers: Arc<Semaphore>,
+    /// What all strangers together may send.
+    budget: Mutex<Budget>,
+}
+
+impl Hub {
+    pub(super) fn new(
+        runtime: Handle,
+        (local, clock): (Exchange, Arc<dyn Clock>),
+        (actors, address): (&[LocalActor], Option<String>),
+    ) -> Self {
+        Self {
+            runtime,
+            local,
+            clock,
+            actors: actors.iter().map(|actor| (actor.signer.id(), actor.clone())).collect(),
+            address,
+            lanes: RwLock::default(),
+            cards: CardBook::default(),
+            keys: RwLock::default(),
+            strangers: Arc::new(Semaphore::new(MOST_STRANGERS)),
+            budget: Mutex::new(Budget::new(Rate::STRANGERS, Instant::now())),
+        }
+    }
+
+    pub(super) fn lane(&self, ends: Ends) -> Option<Lane> {
+        self.lanes.read().unwrap_or_else(PoisonError::into_inner).get(&ends).cloned()
+    }
+
+    pub(super) fn lanes(&self) -> Vec<(Ends, Lane)> {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        lanes.iter().map(|(&ends, lane)| (ends, lane.clone())).collect()
+    }
+
+    /// Adds a lane, unless there is one: then that.
+    pub(super) fn add(&self, ends: Ends, lane: Lane) -> Result<(), Lane> {
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = lanes.get(&ends) {
+            return Err(other.clone());
+        }
+        lanes.insert(ends, lane);
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, ends: Ends) {
+        self.lanes.write().unwrap_or_else(PoisonError::into_inner).remove(&ends);
+    }
+
+    /// Queues something for a connection; whether there is one, and room.
+    pub(super) fn say(&self, ends: Ends, item: Item) -> bool {
+        self.lane(ends).is_some_and(|lane| lane.queue.try_send(item).is_ok())
+    }
+
+    /// Asks the brokers of an actor where another one is.
+    pub(super) fn ask_where(&self, here: ActorId, whom: ActorId) {
+        for (ends, lane) in self.lanes() {
+            if ends.here == here && lane.role == Some(Role::Broker) {
+                drop(lane.queue.try_send(Item::Where(whom)));
+            }
+        }
+    }
+
+    /// A fresh card of an actor of this process, if it can be dialled.
+    pub(super) fn own_card(&self, here: ActorId) -> Option<SignedCard> {
+        let (LocalActor { name, role, signer }, address) =
+            (self.actors.get(&here)?, self.address.clone()?);
+        let now = self.clock.now();
+        let card = Card {
+            actor: here,
+            name: name.clone(),
+            role: *role,
+            address,
+            number: u64::try_from(now.as_micros()).unwrap_or_default(),
+            until: now.plus(CARD_HOLDS),
+        };
+        Some(SignedCard::sign(card, signer))
+    }
+
+    /// Keeps a card that came, as an actor of this process knows keys.
+    pub(super) fn take_card(&self, here: ActorId, signed: SignedCard) {
+        let (of, keys) = (signed.card.actor, self.keys_of(here));
+        if let Err(fault) = self.cards.take(signed, &keys, self.clock.now()) {
+            debug!(%of, %fault, "a card was not kept");
+        }
+    }
+
+    /// What an actor of this process knows of keys from now on.
+    pub(super) fn learn(&self, here: ActorId, keys: &KeyBook) {
+        let mut known = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(here, keys.clone());
+    }
+
+    pub(super) fn keys_of(&self, here: ActorId) -> KeyBook {
+        let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&here).cloned().unwrap_or_default()
+    }
+
+    /// Until when a stranger is let in by the ticket that it shows: it must be a good one of the site that is
+    /// asked for, and the stranger's own.
+    pub(super) fn admits(&self, ends: Ends, ticket: &Ticket) -> Result<Time, NotAdmitted> {
+        let Ends { here, there } = ends;
+        let site = self.actors.get(&here).filter(|actor| actor.role == Role::SiteAuthority);
+        let Some(site) = site else { return Err(NotAdmitted::NoSite(there)) };
+        ticket.check_shape(here, there).map_err(|fault| NotAdmitted::Void(there, fault))?;
+        let until = ticket.bottom().term.end().plus(GRACE);
+        if until <= self.clock.now() {
+            return Err(NotAdmitted::Over(there));
+        }
+        let mut verifier = Verifier::new(site.signer.scheme());
+        *verifier.keys_mut() = self.keys_of(here);
+        for (depth, link) in (0..).zip(ticket.links()) {
+            if !link.verifies(&mut verifier) {
+                return Err(NotAdmitted::Void(there, TicketFault::BadSignature(depth)));
+            }
+        }
+        Ok(until)
+    }
+
+    /// Strangers have sent so many bytes: how long to wait before the next frame of any of them.
+    pub(super) fn spend_of_strangers(&self, bytes: usize) -> Duration {
+        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
+        budget.spend(bytes, Instant::now())
+    }
+}
