@@ -12,11 +12,11 @@ use tenure_sim::simulate::Family;
 use tenure_sim::workload::parse_span;
 
 use crate::journal::JournalCommand;
-use crate::live::KeysCommand;
 use crate::live::args::{
     BrokerCommand, ConfigCommand, DevArgs, Endpoint, LeaseCommand, SiteCommand, SliceCommand,
     TicketCommand, UpArgs,
 };
+use crate::live::{KeysCommand, PeerCommand};
 use crate::workload::ShowArgs;
 
 /// Lease machines from independent owners through brokers, with signed tickets.
@@ -67,6 +67,11 @@ pub(crate) enum Command {
     Keys {
         #[command(subcommand)]
         command: KeysCommand,
+    },
+    /// Show the actors of other processes, and how they are reached
+    Peer {
+        #[command(subcommand)]
+        command: PeerCommand,
     },
     /// Check the health of a deployment
     Doctor(Endpoint),

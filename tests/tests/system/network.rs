@@ -21,6 +21,12 @@ fn free() -> String {
     listener.local_addr().expect("an address").to_string()
 }
 
+/// The table of a peer.
+fn peer(name: &str, role: &str, id: &str, address: Option<&str>) -> String {
+    let address = address.map_or_else(String::new, |at| format!("address = \"{at}\"\n"));
+    format!("[peer.{name}]\nrole = \"{role}\"\nid = \"{id}\"\n{address}")
+}
+
 #[test]
 fn actors_of_three_processes_lease_over_tls() {
     let folder = || tempfile::tempdir().expect("a folder");
@@ -29,10 +35,6 @@ fn actors_of_three_processes_lease_over_tls() {
     let broker = key(&at_broker, "exchange");
     let guest = key(&at_guest, "guest");
     let (site_address, broker_address) = (free(), free());
-    let peer = |name: &str, role: &str, id: &str, address: Option<&str>| {
-        let address = address.map_or_else(String::new, |at| format!("address = \"{at}\"\n"));
-        format!("[peer.{name}]\nrole = \"{role}\"\nid = \"{id}\"\n{address}")
-    };
     let alpha = peer("alpha", "site-authority", &site, Some(&site_address));
     let exchange = peer("exchange", "broker", &broker, Some(&broker_address));
     let guest = peer("guest", "service-manager", &guest, None);
@@ -53,4 +55,39 @@ fn actors_of_three_processes_lease_over_tls() {
     let name = lease["lease"].as_str().expect("a name");
     guest.json(&format!("lease close {name} --wait"));
     site.becomes_clean();
+}
+
+#[test]
+fn a_guest_knows_its_broker_alone_and_leases_at_sites_that_do_not_know_it() {
+    let folder = || tempfile::tempdir().expect("a folder");
+    let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
+    let (site, broker, guest) =
+        (key(&at_site, "alpha"), key(&at_broker, "exchange"), key(&at_guest, "guest"));
+    let (site_address, broker_address) = (free(), free());
+    let exchange = peer("exchange", "broker", &broker, Some(&broker_address));
+    let of_site = format!("listen = \"{site_address}\"\n[site.alpha]\nunits = 2\n{exchange}");
+    let mut site_runs = Deployment::of(&of_site, at_site);
+    let alpha = peer("alpha", "site-authority", &site, Some(&site_address));
+    let of_guest = peer("guest", "service-manager", &guest, None);
+    let _broker = Deployment::of(
+        &format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{of_guest}"),
+        at_broker,
+    );
+    let guest = Deployment::of(&format!("[service-manager.guest]\n{exchange}"), at_guest);
+    let lease = guest.json("lease request 2 --for 1h --wait")[0].clone();
+    assert_eq!((&lease["state"], &lease["site"]), (&"active".into(), &"alpha".into()), "{lease}");
+    let peers = guest.json("peer show alpha");
+    assert_eq!(peers[0]["known_by"], "ticket", "{peers}");
+    assert_eq!((&peers[0]["connected"], &peers[0]["id"]), (&true.into(), &site.into()), "{peers}");
+    let peers = site_runs.json("peer list");
+    let known: Vec<_> = peers.as_array().expect("a list").iter().map(|p| &p["known_by"]).collect();
+    assert_eq!(known.len(), 2, "{peers}");
+    assert!(known.contains(&&"ticket".into()), "{peers}");
+    // A site that comes back knows the holder of a lease as little as before.
+    site_runs.end("-KILL");
+    site_runs.start_with(&of_site);
+    let name = lease["lease"].as_str().expect("a name");
+    guest.json(&format!("lease extend {name} --for 30m --wait"));
+    guest.json(&format!("lease close {name} --wait"));
+    site_runs.becomes_clean();
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use tenure_node::api::{
-    ActorView, ClockApartView, ClockStepView, LeaseView, ProbeView, Request, SiteView, StatusView,
-    UnitView,
+    ActorView, ClockApartView, ClockStepView, LeaseView, PeerView, ProbeView, Request, SiteView,
+    StatusView, UnitView,
 };
 
 use super::args::{Endpoint, Output};
@@ -23,7 +23,9 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
     let all = Request::Leases { manager: None, slice: None, all: false };
     // Of a service manager that is down nothing is known but that.
     let leases: Vec<LeaseView> = client.ask(&all).unwrap_or_default();
-    let wrong = wrong(&status, &sites, &leases);
+    let peers: Vec<PeerView> = client.ask(&Request::Peers { peer: None })?;
+    let mut wrong = wrong(&status, &sites, &leases);
+    wrong.extend(peers.iter().filter_map(unreached));
     let StatusView { version: _, program, pid, data, now, speed, actors, .. } = &status;
     if endpoint.output == Output::Table {
         let faster = if *speed == 1 { String::new() } else { format!(", {speed} times as fast") };
@@ -104,6 +106,18 @@ fn clock_apart(name: &str, ClockApartView { peer, ahead_s, since }: &ClockApartV
          between them may end too early or overlap; set the one that is wrong",
         roughly(ahead_s.abs())
     )
+}
+
+/// What is wrong with the connection to an actor elsewhere. Who has never dialled is not missed.
+fn unreached(peer: &PeerView) -> Option<String> {
+    let PeerView { peer: name, of, address, connected, since, error, .. } = peer;
+    let error = error.as_ref().filter(|_| !connected)?;
+    let since = since.as_ref().map_or_else(String::new, |since| format!(" since {since}"));
+    let what = match address {
+        Some(address) => format!("see that {name} runs and {address} can be reached"),
+        None => format!("see that {name} runs: it dials"),
+    };
+    Some(format!("{of} has no connection with {name}{since}: {error}; {what}"))
 }
 
 /// What is wrong with a unit by its site's word.

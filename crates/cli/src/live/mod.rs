@@ -7,6 +7,7 @@ mod demand;
 mod doctor;
 mod interrupt;
 mod keys;
+mod peer;
 mod lease;
 mod offer;
 mod print;
@@ -32,6 +33,7 @@ pub(crate) use actors::{broker, site, slice};
 pub(crate) use doctor::{doctor, metrics};
 pub(crate) use keys::{KeysCommand, keys};
 pub(crate) use lease::lease;
+pub(crate) use peer::{PeerCommand, peer};
 pub(crate) use ticket::ticket;
 pub(crate) use up::{config, dev, up};
 

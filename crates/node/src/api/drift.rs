@@ -17,7 +17,7 @@ pub(super) async fn differences(app: &AppState) -> Vec<String> {
     for (name, site) in &app.config().sites {
         let Ok(handle) = app.actor(Role::SiteAuthority, name) else { continue };
         let (name, site) = (name.clone(), site.clone());
-        let (names, now) = (app.names().clone(), app.now());
+        let (names, now) = (app.names(), app.now());
         let of_site = handle.query(move |actor| match actor {
             AnyActor::SiteAuthority(actor) => of_site(actor, (&name, &site), &names, now),
             AnyActor::Broker(_) | AnyActor::ServiceManager(_) => Vec::new(),

@@ -112,7 +112,7 @@ impl AppState {
         };
         let mut views = Vec::new();
         for handle in handles {
-            let (called, names) = (handle.info().name.clone(), self.names().clone());
+            let (called, names) = (handle.info().name.clone(), self.names());
             let id = handle.info().id;
             views.push(self.look(handle, move |actor| view(actor, (&called, id), &names)).await?);
         }

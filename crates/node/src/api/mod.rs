@@ -12,6 +12,7 @@ mod connection;
 mod delegate;
 mod delegation_view;
 mod keys;
+mod peers;
 pub mod demand;
 mod offer;
 mod operate;
@@ -54,6 +55,7 @@ pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use delegation_view::DelegationView;
 pub use keys::{KeyView, KeysView};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
+pub use peers::PeerView;
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
@@ -291,6 +293,12 @@ pub enum Request {
         /// From when on; from now on unless set.
         #[serde(default)]
         from: Option<Moment>,
+    },
+    /// The actors of other processes, or those of a name: a list of [`PeerView`].
+    Peers {
+        /// Which.
+        #[serde(default)]
+        peer: Option<Name>,
     },
     /// The keys of an actor, or of all: a list of [`KeysView`].
     Keys {

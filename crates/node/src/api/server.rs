@@ -31,6 +31,7 @@ use crate::config::Config;
 use crate::deployment::Running;
 use crate::host::{Handle, HostError};
 use crate::metrics::Metrics;
+use crate::net::Network;
 
 /// The most leases that one answer lists.
 const MOST: usize = 10_000;
@@ -42,6 +43,7 @@ pub struct AppState {
     clock: Arc<dyn Clock>,
     handles: BTreeMap<Name, Handle>,
     names: Names,
+    network: Option<Network>,
     metrics: Metrics,
     /// Held while a request with an id is made, so that none is made twice.
     asking: Mutex<()>,
@@ -64,6 +66,7 @@ impl AppState {
             data,
             clock,
             names,
+            network: running.network().cloned(),
             metrics: running.metrics().clone(),
             asking: Mutex::default(),
             once: Mutex::default(),
@@ -88,12 +91,26 @@ impl AppState {
         self.data.join("journals").join(format!("{name}.db"))
     }
 
-    pub(super) fn names(&self) -> &Names {
-        &self.names
+    pub(super) fn network(&self) -> Option<&Network> {
+        self.network.as_ref()
+    }
+
+    /// What actors are called: here by the configuration, others as their cards say, if the name is free.
+    pub(super) fn names(&self) -> Names {
+        let mut names = self.names.clone();
+        for card in self.network.iter().flat_map(Network::cards) {
+            if !names.contains_key(&card.actor) && !names.values().any(|name| *name == card.name) {
+                names.insert(card.actor, card.name);
+            }
+        }
+        names
     }
 
     pub(super) fn name(&self, id: ActorId) -> String {
-        view::name(&self.names, id)
+        match self.names.get(&id) {
+            Some(name) => name.to_string(),
+            None => view::name(&self.names(), id),
+        }
     }
 
     pub(super) fn id(&self, name: &Name) -> Option<ActorId> {
@@ -201,7 +218,7 @@ impl AppState {
         manager: &Name,
         wanted: impl Fn(LeaseId, &Name, bool) -> bool + Send + 'static,
     ) -> ApiResult<Vec<LeaseView>> {
-        let (name, names, now) = (manager.clone(), self.names.clone(), self.now());
+        let (name, names, now) = (manager.clone(), self.names(), self.now());
         let (me, found) = (self.actor(Role::ServiceManager, manager)?.info().id, self.found());
         let leases = self.guest(manager, move |guest| {
             let leases =
@@ -355,6 +372,7 @@ impl AppState {
             }
             Request::Unit { site, unit, act } => json(&self.act_on(&site, &unit, act, by).await?),
             Request::Add(new) => json(&self.add(&new, by).await?),
+            Request::Peers { peer } => json(&self.peers(peer.as_ref())?),
             Request::Keys { actor } => json(&self.keys(actor.as_ref()).await?),
             Request::RotateKey { actor } => json(&self.rotate_key(&actor, by).await?),
             Request::RevokeKey { actor, number } => {
@@ -437,7 +455,7 @@ impl AppState {
     pub(super) async fn sites(&self, site: Option<&Name>) -> ApiResult<Vec<SiteView>> {
         let mut sites = Vec::new();
         for handle in self.chosen(Role::SiteAuthority, site)? {
-            let (info, names, found) = (handle.info().clone(), self.names.clone(), self.found());
+            let (info, names, found) = (handle.info().clone(), self.names(), self.found());
             let now = self.now();
             let look = move |site: &SiteAuthority| {
                 site_view::site((&info.name, info.id), site, &names, (&found, now))
@@ -450,7 +468,7 @@ impl AppState {
     pub(super) async fn brokers(&self, broker: Option<&Name>) -> ApiResult<Vec<BrokerView>> {
         let mut brokers = Vec::new();
         for handle in self.chosen(Role::Broker, broker)? {
-            let (info, names, now) = (handle.info().clone(), self.names.clone(), self.now());
+            let (info, names, now) = (handle.info().clone(), self.names(), self.now());
             let look = move |b: &Broker| broker_view::broker((&info.name, info.id), b, &names, now);
             brokers.extend(self.broker(handle, look).await?);
         }
@@ -460,7 +478,7 @@ impl AppState {
     pub(super) async fn quotas(&self, broker: Option<&Name>) -> ApiResult<Vec<QuotaView>> {
         let mut quotas = Vec::new();
         for handle in self.chosen(Role::Broker, broker)? {
-            let (name, names, now) = (handle.info().name.clone(), self.names.clone(), self.now());
+            let (name, names, now) = (handle.info().name.clone(), self.names(), self.now());
             let look = move |broker: &Broker| broker_view::quotas(&name, broker, &names, now);
             quotas.extend(self.broker(handle, look).await?.unwrap_or_default());
         }
@@ -470,8 +488,7 @@ impl AppState {
     /// The ticket in a service manager's hands whose hash begins so.
     async fn ticket(&self, hash: String) -> ApiResult<proof::TicketView> {
         for handle in self.of_role(Role::ServiceManager) {
-            let (manager, names, hash) =
-                (handle.info().name.clone(), self.names.clone(), hash.clone());
+            let (manager, names, hash) = (handle.info().name.clone(), self.names(), hash.clone());
             let found = self.guest(&handle.info().name, move |guest| {
                 let tickets = guest.survey().flat_map(|lease| {
                     let held = lease.state.lease().into_iter().flat_map(tickets_of);

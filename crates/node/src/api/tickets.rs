@@ -166,7 +166,7 @@ impl AppState {
     ) -> Result<Vec<HeldTicketView>, ApiError> {
         let mut tickets = Vec::new();
         for handle in self.chosen(Role::ServiceManager, manager)? {
-            let (manager, names) = (handle.info().name.clone(), self.names().clone());
+            let (manager, names) = (handle.info().name.clone(), self.names());
             let now = self.now();
             let of = self.guest(&handle.info().name, move |guest| {
                 let leases = guest.survey();
@@ -181,7 +181,7 @@ impl AppState {
     /// A part that a service manager handed on, by the beginning of its hash.
     pub(super) async fn part(&self, hash: &str) -> Result<Option<TicketView>, ApiError> {
         for handle in self.chosen(Role::ServiceManager, None)? {
-            let (manager, names) = (handle.info().name.clone(), self.names().clone());
+            let (manager, names) = (handle.info().name.clone(), self.names());
             let hash = hash.to_owned();
             let found = self.guest(&handle.info().name, move |guest| {
                 guest.survey().find_map(|lease| {
@@ -237,7 +237,7 @@ impl AppState {
         let keys = self.guest(&manager, |guest| Some(guest.keys().clone())).await?;
         let keys = keys.unwrap_or_default();
         let view = |link: &SignedLink| {
-            proof::ticket(&ticket.with(link.clone()), Some(name.clone()), (self.names(), &keys))
+            proof::ticket(&ticket.with(link.clone()), Some(name.clone()), (&self.names(), &keys))
         };
         Ok(links.into_iter().flatten().map(view).collect())
     }

@@ -122,6 +122,13 @@ impl CardBook {
         cards.get(&actor).filter(|signed| now < signed.card.until).cloned()
     }
 
+    /// All that hold.
+    pub(super) fn all(&self, now: Time) -> Vec<Card> {
+        let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = cards.values().filter(|signed| now < signed.card.until);
+        held.map(|signed| signed.card.clone()).collect()
+    }
+
     /// Keeps a card if it counts and is newer than the one that is known.
     pub(super) fn take(
         &self,
@@ -173,13 +180,13 @@ mod tests {
         let keys = KeyBook::default();
         let good = SignedCard::sign(card(1, 1), &signer(1));
         assert_eq!(good.check(&keys, NOW), Ok(()));
+        assert_eq!(good.check(&keys, good.card.until), Err(CardFault::NotNow(signer(1).id())));
         let id = signer(1).id();
         let forged = SignedCard::sign(card(1, 1), &signer(2));
         assert_eq!(forged.check(&keys, NOW), Err(CardFault::NotItsKey(id)));
         let moved = Card { address: "192.0.2.2:1".to_owned(), ..card(1, 1) };
-        let moved = SignedCard { card: moved, ..good.clone() };
+        let moved = SignedCard { card: moved, ..good };
         assert_eq!(moved.check(&keys, NOW), Err(CardFault::BadSignature(id)));
-        assert_eq!(good.check(&keys, good.card.until), Err(CardFault::NotNow(id)));
         let endless = Card { until: Time::MAX, ..card(1, 1) };
         let endless = SignedCard::sign(endless, &signer(1));
         assert_eq!(endless.check(&keys, NOW), Err(CardFault::NotNow(id)));

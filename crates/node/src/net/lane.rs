@@ -51,6 +51,8 @@ pub(super) type Stream = TlsStream<TcpStream>;
 pub(super) struct Lane {
     /// The role of a peer that is known.
     pub(super) role: Option<Role>,
+    /// Where the other is dialled by configuration.
+    pub(super) address: Option<String>,
     /// The latest ticket, where the other is known by tickets alone.
     pub(super) ticket: Option<Arc<Mutex<Ticket>>>,
     pub(super) queue: mpsc::Sender<Item>,
@@ -67,6 +69,8 @@ pub struct Standing {
     pub error: Option<String>,
     /// How many there were.
     pub connections: u64,
+    /// When it came about, or ended.
+    pub since: Option<Time>,
 }
 
 /// How a connection comes about.
@@ -173,8 +177,8 @@ impl Keeper {
     fn connected(&self) {
         info!(peer = %self.name, "connected");
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        *standing =
-            Standing { connected: true, error: None, connections: standing.connections + 1 };
+        let (connections, since) = (standing.connections + 1, Some(self.hub.clock.now()));
+        *standing = Standing { connected: true, error: None, connections, since };
     }
 
     /// Says what is wrong once, and again only if it is something else.
@@ -185,6 +189,9 @@ impl Keeper {
             debug!(peer = %self.name, %error, "still not connected");
         } else {
             warn!(peer = %self.name, %error, "not connected");
+        }
+        if standing.connected {
+            standing.since = Some(self.hub.clock.now());
         }
         (standing.connected, standing.error) = (false, Some(error));
     }
@@ -200,12 +207,13 @@ pub(super) fn open(
     let (sender, queue) = mpsc::channel(QUEUE);
     let (accepts, accepted) = mpsc::channel(1);
     let standing = Arc::new(Mutex::new(Standing::default()));
-    let ticket = match &way {
-        Way::Card(ticket) => Some(Arc::clone(ticket)),
-        Way::Address(_) | Way::Inwards | Way::Stranger(..) => None,
+    let (address, ticket) = match &way {
+        Way::Address(address) => (Some(address.clone()), None),
+        Way::Card(ticket) => (None, Some(Arc::clone(ticket))),
+        Way::Inwards | Way::Stranger(..) => (None, None),
     };
-    let lane =
-        Lane { role, ticket, queue: sender, accepted: accepts, standing: Arc::clone(&standing) };
+    let shared = Arc::clone(&standing);
+    let lane = Lane { role, address, ticket, queue: sender, accepted: accepts, standing: shared };
     if let Err(other) = hub.add(ends, lane.clone()) {
         return other;
     }

@@ -31,6 +31,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use self::card::Card;
 use self::hub::Hub;
 use self::lane::Way;
 use self::listener::Admission;
@@ -105,6 +106,8 @@ pub struct Connection {
     pub there: ActorId,
     /// Its role, if it is a peer; others are known by a ticket alone.
     pub role: Option<Role>,
+    /// Where it is dialled, if it does not dial.
+    pub address: Option<String>,
     /// How it is.
     pub standing: Standing,
 }
@@ -175,15 +178,22 @@ impl Network {
 
     /// How the connection of each actor here with each elsewhere is.
     pub fn connections(&self) -> impl Iterator<Item = Connection> {
-        self.hub.lanes().into_iter().map(|(Ends { here, there }, lane)| {
+        self.hub.lanes().into_iter().map(move |(Ends { here, there }, lane)| {
             let standing = lane.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Connection { here, there, role: lane.role, standing }
+            let by_card = || Some(self.card_of(there)?.address);
+            let address = lane.address.or_else(|| lane.ticket.and_then(|_| by_card()));
+            Connection { here, there, role: lane.role, address, standing }
         })
     }
 
-    /// What an actor calls itself on its card, if one is known.
-    pub fn name_of(&self, actor: ActorId) -> Option<Name> {
-        Some(self.hub.cards.get(actor, self.hub.clock.now())?.card.name)
+    /// The card of an actor, if one is known that holds.
+    pub fn card_of(&self, actor: ActorId) -> Option<Card> {
+        Some(self.hub.cards.get(actor, self.hub.clock.now())?.card)
+    }
+
+    /// All cards that are known and hold.
+    pub fn cards(&self) -> Vec<Card> {
+        self.hub.cards.all(self.hub.clock.now())
     }
 
     /// A site that is not known by configuration, and a ticket for it.
@@ -227,13 +237,17 @@ fn ticket_in(kind: &str, sealed: &Sealed) -> Option<Ticket> {
     if !["redeem", "close", "return", "modify"].contains(&kind) {
         return None;
     }
-    match sealed.peek().ok()?.message {
-        Message::Redeem { ticket, .. }
-        | Message::Return { ticket, .. }
-        | Message::Modify { ticket, .. } => Some(ticket),
-        Message::Close { tickets } => tickets.into_iter().last(),
-        _ => None,
+    let message = sealed.peek().ok()?.message;
+    if let Message::Close { tickets } = message {
+        return tickets.into_iter().last();
     }
+    if let Message::Redeem { ticket, .. }
+    | Message::Return { ticket, .. }
+    | Message::Modify { ticket, .. } = message
+    {
+        return Some(ticket);
+    }
+    None
 }
 
 impl Transport for Network {

@@ -283,7 +283,7 @@ impl Inquiry<'_> {
             self.settle(format!("the broker {name} has yet to answer"), help);
             return Ok(());
         };
-        let (names, now) = (self.app.names().clone(), self.app.now());
+        let (names, now) = (self.app.names(), self.app.now());
         let state = self.app.look(handle, move |actor| match actor {
             AnyActor::Broker(broker) => broker.request(id).map(|state| match state {
                 RequestState::Open { request, .. } => {
@@ -334,7 +334,7 @@ impl Inquiry<'_> {
         let asked = asked
             .and_then(|(broker, request)| Some((broker, self.app.handle_of(broker)?, request)));
         if let Some((broker, handle, request)) = asked {
-            let (names, now) = (self.app.names().clone(), self.app.now());
+            let (names, now) = (self.app.names(), self.app.now());
             let market = self.app.look(handle, move |actor| match actor {
                 AnyActor::Broker(broker) => Some(Market::of(broker, &request, now, &names)),
                 AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => None,
