@@ -28,6 +28,8 @@ mod leases;
 mod drivers;
 #[path = "system/answers.rs"]
 mod answers;
+#[path = "system/control_api.rs"]
+mod control_api;
 #[path = "system/sessions.rs"]
 mod sessions;
 #[path = "system/hardship.rs"]

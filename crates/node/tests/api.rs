@@ -5,11 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType};
 use serde_json::Value;
 use tenure_config::Source;
-use tenure_node::api::{self, AppState, Limits};
+use tenure_node::api::client::{Client, ClientError};
+use tenure_node::api::{self, AppState, Limits, Request};
 use tenure_node::config::parse;
-use tenure_wait::{DEADLINE, eventually_async, in_time};
+use tenure_wait::{DEADLINE, done_in_time, eventually_async, in_time};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -97,6 +99,30 @@ fn there_are_only_so_many_watches() {
         assert_eq!(answer(&mut connection).await["error"]["code"], "busy");
         assert!(status(&mut connection).await["ok"].is_object(), "it can go on to ask");
     });
+}
+
+#[test]
+fn a_client_waits_for_nothing_without_a_limit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    // There is room for one that waits.
+    let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+    net::bind(&socket, &SocketAddrUnix::new(&path).expect("an address")).expect("a name");
+    net::listen(&socket, 0).expect("a queue");
+    let mut silent = Client::connect(&path).expect("a place in the queue");
+    let brief = Some(Duration::from_millis(50));
+    for request in [Request::Status, Request::Watch { lease: None }] {
+        let error = silent.ask_within::<Value>(&request, brief).unwrap_err();
+        assert!(matches!(error, ClientError::TimedOut(_)), "{error}");
+    }
+    let (begins, has_begun) = std::sync::mpsc::channel();
+    let second = std::thread::spawn(move || {
+        begins.send(()).expect("who waits for it");
+        Client::connect(&path).map(drop)
+    });
+    has_begun.recv().expect("its beginning");
+    drop(net::accept(&socket).expect("the first"));
+    done_in_time(DEADLINE, "a connection", || second.join().unwrap().expect("room by now"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The words of the commands on a live deployment.
 
 mod owner;
+mod sequence;
 mod ticket;
 
 use std::num::NonZeroU32;
@@ -13,13 +14,14 @@ use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Victims;
-use tenure_core::service_manager::sequence::On;
-use tenure_node::api::LeaseName;
 use tenure_node::api::moment::Moment;
+use tenure_node::api::{LeaseName, MAX_LEASES};
 
 pub(crate) use owner::{BrokerCommand, OneUnit, QuotaCommand, SiteCommand};
+pub(crate) use sequence::WaitFor;
 pub(crate) use ticket::{SplitArgs, TakeArgs, TicketCommand, VerifyArgs};
 
+use self::sequence::wait_for;
 use crate::when;
 
 /// The deployment to address, and the output format.
@@ -137,6 +139,12 @@ pub(crate) enum LeaseCommand {
         /// Only leases of this service manager
         #[arg(long = "as", value_name = "NAME")]
         manager: Option<Name>,
+        /// Only leases that follow this one in the list, named in full: guest/3.0
+        #[arg(long, value_name = "LEASE")]
+        after: Option<LeaseName>,
+        /// The most leases to list
+        #[arg(long, value_name = "N", default_value_t = MAX_LEASES)]
+        limit: usize,
     },
     /// Show a lease and its units
     Show {
@@ -576,31 +584,4 @@ pub(crate) enum SliceCommand {
         #[command(flatten)]
         endpoint: Endpoint,
     },
-}
-
-/// Which item waits, and for what.
-#[derive(Clone, Debug)]
-pub(crate) struct WaitFor {
-    /// The item; all of them unless set.
-    pub(in crate::live) item: Option<u16>,
-    /// What it waits for.
-    pub(in crate::live) on: On,
-    /// The service manager of that request, if it is named.
-    pub(in crate::live) manager: Option<Name>,
-}
-
-/// `guest/3`, `3`, `1:item0`, `1:guest/3`
-fn wait_for(text: &str) -> Result<WaitFor, String> {
-    let bad = || "write a request, such as guest/3, or an item of the demand: 1:item0".to_owned();
-    let (item, what) = text.split_once(':').map_or((None, text), |(item, what)| (Some(item), what));
-    let item = item.map(str::parse).transpose().map_err(|_| bad())?;
-    if let Some(other) = what.strip_prefix("item") {
-        let on = On::Item(other.parse().map_err(|_| bad())?);
-        return Ok(WaitFor { item, on, manager: None });
-    }
-    let request: LeaseName = what.parse().map_err(|_| bad())?;
-    if request.part.is_some() {
-        return Err(bad());
-    }
-    Ok(WaitFor { item, on: On::Request(request.number), manager: request.manager })
 }

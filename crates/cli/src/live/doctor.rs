@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
+use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::{
     ActorView, ClockApartView, ClockStepView, LeaseView, PeerView, ProbeView, Request, SiteView,
-    StatusView, UnitView,
+    StatusView, UnitView, WantedLeases,
 };
 
 use super::args::{Endpoint, Output};
@@ -20,9 +21,8 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
     let mut client = connect(&endpoint.data)?;
     let status: StatusView = client.ask(&Request::Status)?;
     let sites: Vec<SiteView> = client.ask(&Request::Sites { site: None })?;
-    let all = Request::Leases { manager: None, slice: None, all: false };
     // Of a service manager that is down nothing is known but that.
-    let leases: Vec<LeaseView> = client.ask(&all).unwrap_or_default();
+    let leases = open_leases(&mut client).unwrap_or_default();
     let peers: Vec<PeerView> = client.ask(&Request::Peers { peer: None })?;
     let mut wrong = wrong(&status, &sites, &leases);
     wrong.extend(peers.iter().filter_map(unreached));
@@ -47,6 +47,19 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
     };
     print::one(&health, actors, endpoint.output, "no actors", console)?;
     if wrong.is_empty() { Ok(()) } else { Err(Error::Ill(wrong)) }
+}
+
+/// All leases that are not over, a page at a time.
+fn open_leases(client: &mut Client) -> Result<Vec<LeaseView>, ClientError> {
+    let (mut leases, mut after) = (Vec::new(), None);
+    loop {
+        let wanted = WantedLeases { after, ..WantedLeases::default() };
+        leases.extend(client.ask::<Vec<LeaseView>>(&Request::Leases(wanted))?);
+        match client.more() {
+            Some(more) => after = Some(more.after.clone()),
+            None => return Ok(leases),
+        }
+    }
 }
 
 /// How a deployment is, and what is wrong with it.
@@ -208,7 +221,7 @@ impl print::Row for ActorView {
             }
             .to_owned(),
             self.facts.to_string(),
-            self.open.len().to_string(),
+            format!("{}{}", self.open.len(), if self.more_open { "+" } else { "" }),
         ]
     }
 }

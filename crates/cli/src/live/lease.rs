@@ -1,7 +1,7 @@
 //! `tenure lease`.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
@@ -9,7 +9,9 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::sequence::{After, Gate};
 use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::moment::Moment;
-use tenure_node::api::{LeaseName, LeaseRequest, LeaseUnitView, LeaseView, Request, ReviseRequest};
+use tenure_node::api::{
+    LeaseName, LeaseRequest, LeaseUnitView, LeaseView, More, Request, ReviseRequest, WantedLeases,
+};
 
 use super::actors::{with_probe, with_quantity};
 use super::args::{
@@ -17,10 +19,10 @@ use super::args::{
 };
 use super::demand::demand;
 use super::interrupt::Interrupt;
-use super::{ask, ask_change, connect, connect_to, offer, print, recall, roughly, why};
+use super::{ask, ask_change, connect, connect_to, duration, offer, print, recall, roughly, why};
 use crate::Console;
 use crate::error::Error;
-use crate::text;
+use crate::{render, text};
 
 /// `tenure lease ...`
 pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result<(), Error> {
@@ -36,10 +38,10 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
         LeaseCommand::Withdraw { endpoint, lease } => {
             offer::withdraw(endpoint, lease, false, console)
         }
-        LeaseCommand::List { endpoint, all, slice, manager } => {
+        LeaseCommand::List { endpoint, all, slice, manager, after, limit } => {
             let (manager, slice) = (manager.clone(), slice.clone());
-            let leases = Request::Leases { manager, slice, all: *all };
-            list(&ask::<Vec<LeaseView>>(&endpoint.data, &leases)?, endpoint.output, console)
+            let (after, limit) = (after.clone(), Some(*limit));
+            page(endpoint, WantedLeases { manager, slice, all: *all, after, limit }, console)
         }
         LeaseCommand::Show { endpoint, lease } => show(endpoint, lease, console),
         LeaseCommand::Extend { endpoint, lease, duration, units, victims, wait } => {
@@ -80,6 +82,18 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
         LeaseCommand::Watch { endpoint, lease } => watch(endpoint, lease.clone(), console),
         LeaseCommand::Why { endpoint, lease } => why::why(endpoint, lease, console),
     }
+}
+
+/// Lists leases, and says what follows.
+fn page(endpoint: &Endpoint, wanted: WantedLeases, console: &mut Console<'_>) -> Result<(), Error> {
+    let mut client = connect(&endpoint.data)?;
+    let leases: Vec<LeaseView> = client.ask(&Request::Leases(wanted))?;
+    list(&leases, endpoint.output, console)?;
+    let Some(More { left, after }) = client.more() else { return Ok(()) };
+    let message = format!(
+        "{left} more leases follow: add `--after {after}` for the next, or list fewer with `--slice` or `--as`"
+    );
+    Ok(render::warning(&message, console)?)
 }
 
 fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
@@ -372,11 +386,10 @@ fn until(
     timeout: Span,
     wanted: fn(&LeaseView) -> bool,
 ) -> Result<Vec<LeaseView>, Error> {
-    let retry_policy =
-        Duration::from_micros(u64::try_from(timeout.as_micros()).unwrap_or_default());
     let began = Instant::now();
     let mut leases = BTreeMap::new();
-    let mut next = client.ask(&Request::Watch { lease: Some(lease.clone()) });
+    let left = || Some(duration(timeout).saturating_sub(began.elapsed()));
+    let mut next = client.ask_within(&Request::Watch { lease: Some(lease.clone()) }, left());
     loop {
         if let Err(ClientError::TimedOut(_)) = next {
             return Err(Error::TimedOut { lease: lease.clone(), after: timeout });
@@ -391,7 +404,7 @@ fn until(
                 return Ok(all);
             }
         }
-        next = client.next(Some(retry_policy.saturating_sub(began.elapsed())));
+        next = client.next(left());
     }
 }
 
@@ -479,7 +492,7 @@ fn watch(
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect(&endpoint.data)?;
-    let mut view: LeaseView = client.ask(&Request::Watch { lease })?;
+    let mut view: LeaseView = client.ask_within(&Request::Watch { lease }, None)?;
     let mut first = true;
     loop {
         if endpoint.output == Output::Csv {

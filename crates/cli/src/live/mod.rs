@@ -21,8 +21,10 @@ mod up;
 mod why;
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use tenure_core::model::time::Span;
 use tenure_node::api::Request;
 use tenure_node::api::client::Client;
 use tenure_node::run::SOCKET;
@@ -55,6 +57,11 @@ fn connect_to(change: &args::Change) -> Result<Client, Error> {
 /// Has a deployment make one change.
 fn ask_change<T: DeserializeOwned>(change: &args::Change, request: &Request) -> Result<T, Error> {
     Ok(connect_to(change)?.ask(request)?)
+}
+
+/// A length of time by this machine's clock.
+fn duration(span: Span) -> Duration {
+    Duration::from_micros(u64::try_from(span.as_micros()).unwrap_or_default())
 }
 
 /// A length of time as people say it: the two largest parts.

@@ -1,6 +1,7 @@
 //! `tenure broker recall`, `tenure ticket recall`.
 
 use std::str::FromStr as _;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use tenure_core::model::time::Span;
@@ -8,7 +9,7 @@ use tenure_node::api::moment::Moment;
 use tenure_node::api::{LeaseView, RecallView, Request};
 
 use super::args::Change;
-use super::{ask, ask_change, print};
+use super::{ask_change, connect, duration, print};
 use crate::Console;
 use crate::error::Error;
 use crate::{text, when};
@@ -54,6 +55,9 @@ Examples:
   tenure broker recall exchange/1 --units 4
   tenure ticket recall 99ac --withdraw";
 
+/// How long one request waits: a deployment answers none that takes a minute.
+const STEP: Duration = Duration::from_secs(30);
+
 /// Recalls units of a ticket, or withdraws that.
 pub(super) fn recall(args: &RecallArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let RecallArgs { endpoint, ticket, units, from, withdraw: _, wait, timeout } = args;
@@ -67,8 +71,7 @@ pub(super) fn recall(args: &RecallArgs, console: &mut Console<'_>) -> Result<(),
         )?;
     }
     if *wait {
-        let taken = Request::RecallTaken { ticket: recall.ticket.clone(), timeout: *timeout };
-        recall = ask(&endpoint.data, &taken)?;
+        recall = taken(endpoint, recall, *timeout)?;
     }
     let open = match (wait, &recall.refusal) {
         (true, Some(refusal)) => Some(refusal.in_words()),
@@ -80,6 +83,19 @@ pub(super) fn recall(args: &RecallArgs, console: &mut Console<'_>) -> Result<(),
         Some(why) => Err(Error::NotTaken(why)),
         None => Ok(()),
     }
+}
+
+/// Waits until a recall has taken what it takes or was refused, for so long at most.
+fn taken(endpoint: &Change, mut recall: RecallView, timeout: Span) -> Result<RecallView, Error> {
+    let mut client = connect(&endpoint.data)?;
+    let (began, timeout) = (Instant::now(), duration(timeout));
+    while !recall.enforced && recall.refusal.is_none() && began.elapsed() < timeout {
+        let step = timeout.saturating_sub(began.elapsed()).min(STEP);
+        let step = Span::from_micros(i64::try_from(step.as_micros()).unwrap_or(i64::MAX));
+        let ticket = recall.ticket.clone();
+        recall = client.ask(&Request::RecallTaken { ticket, timeout: step })?;
+    }
+    Ok(recall)
 }
 
 /// What is recalled of a lease, in words.

@@ -3,15 +3,22 @@
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use super::{Answer, ApiError, Request};
+use super::{Answer, ApiError, More, Request};
 
 /// How long an answer is waited for: longer than a deployment takes to say that it has none.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a connection is waited for, and the pause between two tries while many others wait.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A connection to a deployment.
 #[derive(Debug)]
@@ -20,6 +27,8 @@ pub struct Client {
     path: PathBuf,
     /// The key of the changes that are asked for.
     key: Option<String>,
+    /// What follows the list that was answered last.
+    more: Option<More>,
 }
 
 /// Why there is no answer.
@@ -72,8 +81,8 @@ impl Client {
                 ClientError::NobodyThere { path, cause }
             }
         };
-        let stream = UnixStream::connect(path).map_err(nobody)?;
-        Ok(Self { stream: BufReader::new(stream), path: path.to_owned(), key: None })
+        let stream = open(path).map_err(nobody)?;
+        Ok(Self { stream: BufReader::new(stream), path: path.to_owned(), key: None, more: None })
     }
 
     /// Asks for changes under this key: each of them is made once.
@@ -95,12 +104,28 @@ impl Client {
         Ok(move || drop(stream.shutdown(std::net::Shutdown::Both)))
     }
 
-    /// Asks, and reads the first answer. That is waited for two minutes, that to a watch, or
-    /// of a recall, for ever.
+    /// What follows the list that was answered last, if that was cut short.
+    pub fn more(&self) -> Option<&More> {
+        self.more.as_ref()
+    }
+
+    /// Asks, and reads the first answer, which is waited for [two minutes](REPLY_TIMEOUT).
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
+        self.ask_within(request, Some(REPLY_TIMEOUT))
+    }
+
+    /// As [`ask`](Self::ask), and waits so long; without a limit only for someone who follows what happens.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn ask_within<T: DeserializeOwned>(
+        &mut self,
+        request: &Request,
+        timeout: Option<Duration>,
+    ) -> Result<T, ClientError> {
         let broken = |cause| ClientError::Broken { path: self.path.clone(), cause };
         let mut object = serde_json::to_value(request).map_err(ClientError::Strange)?;
         if let (Some(object), Some(key)) = (object.as_object_mut(), &self.key) {
@@ -109,8 +134,6 @@ impl Client {
         let mut line = serde_json::to_vec(&object).map_err(ClientError::Strange)?;
         line.push(b'\n');
         let sent = self.stream.get_mut().write_all(&line).map_err(broken);
-        let waits = matches!(request, Request::Watch { .. } | Request::RecallTaken { .. });
-        let timeout = (!waits).then_some(REPLY_TIMEOUT);
         match (self.next(timeout), sent) {
             // A rejected client receives the reason before it has sent a request.
             (Err(ClientError::Refused(why)), Err(_)) => Err(why.into()),
@@ -119,7 +142,7 @@ impl Client {
         }
     }
 
-    /// Reads the next answer to what was asked last, and waits for it no longer than `patience`.
+    /// Reads the next answer to what was asked last, and waits for it no longer than `timeout`.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -135,8 +158,11 @@ impl Client {
         match self.stream.read_line(&mut line) {
             Ok(0) => Err(broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => match serde_json::from_str(&line).map_err(ClientError::Strange)? {
-                Answer::Ok(value) => serde_json::from_value(value).map_err(ClientError::Strange),
-                Answer::Error(error) => Err(error.into()),
+                Answer::Ok { ok, more } => {
+                    self.more = more;
+                    serde_json::from_value(ok).map_err(ClientError::Strange)
+                }
+                Answer::Error { error } => Err(error.into()),
             },
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
@@ -146,4 +172,24 @@ impl Client {
             Err(error) => Err(broken(error)),
         }
     }
+}
+
+/// Connects, and waits for a place in the queue of a deployment that has many to answer; a connection that is not
+/// read from is not waited for either.
+fn open(path: &Path) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let end = Instant::now() + CONNECT_TIMEOUT;
+    let (flags, kind) = (SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, SocketType::STREAM);
+    let socket = net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    // The queue is full: of these sockets none can wait by the system's doing and stop in time.
+    while let Err(full) = net::connect(&socket, &address) {
+        if full != Errno::AGAIN || Instant::now() > end {
+            return Err(full.into());
+        }
+        thread::sleep(CONNECT_PAUSE);
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
+    Ok(stream)
 }

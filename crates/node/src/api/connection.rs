@@ -99,7 +99,7 @@ impl Server {
             warn!("a connection was turned away: {} are open", self.limits.connections);
             let message = format!("{} connections are open already", self.limits.connections);
             let busy = ApiError::new(Code::Busy, message).help("close some, or try again later");
-            if let Ok(line) = line(&Answer::Error(busy)) {
+            if let Ok(line) = line(&busy.into()) {
                 // Nothing was written before, so there is room for it; who has gone needs no answer.
                 let _ = stream.try_write(&line);
             }
@@ -121,7 +121,7 @@ impl Server {
         if peer != own && peer != 0 {
             warn!("user {peer} was turned away: the deployment is user {own}'s");
             let message = format!("this deployment is user {own}'s, not user {peer}'s");
-            return out.write(&Answer::Error(ApiError::new(Code::Denied, message))).await;
+            return out.write(&ApiError::new(Code::Denied, message).into()).await;
         }
         let mut reader = BufReader::new(read);
         while let Some(line) = timeout(self.limits.request, request_line(&mut reader)).await?? {
@@ -141,19 +141,14 @@ impl Server {
                     Err(ApiError::new(Code::Usage, message).help("see docs/API.md"))
                 }
             };
-            out.write(&answer.map_or_else(Answer::Error, Answer::Ok)).await?;
+            out.write(&answer.unwrap_or_else(Answer::from)).await?;
         }
         Ok(())
     }
 
     /// Works on a request. One that takes too long continues without its asker, since what it changes must be
     /// taken note of.
-    async fn answer(
-        &self,
-        request: Request,
-        by: Asker,
-        place: Place,
-    ) -> Result<serde_json::Value, ApiError> {
+    async fn answer(&self, request: Request, by: Asker, place: Place) -> Result<Answer, ApiError> {
         let app = Rc::clone(&self.app);
         let work = spawn_local(async move {
             let _place = place;
@@ -193,7 +188,7 @@ async fn watched(
     match ended {
         Ok(()) => Ok(()),
         Err(Ended::Gone(error)) => Err(error),
-        Err(Ended::Refused(error)) => out.write(&Answer::Error(error)).await,
+        Err(Ended::Refused(error)) => out.write(&error.into()).await,
     }
 }
 

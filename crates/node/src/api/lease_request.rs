@@ -79,7 +79,8 @@ async fn once(
             let help = "choose another --id, or ask for the same as before";
             return Err(ApiError::new(Code::Usage, message).help(help));
         }
-        let parts = app.leases_of(manager, move |lease, _, _| lease.number == number).await?;
+        let name = LeaseName { manager: None, number, part: None };
+        let parts = app.leases_named(manager, name).await?;
         match parts.first() {
             Some(first) if !parts.iter().any(|part| may_be_met_later(app, part)) => {
                 return Ok(first.clone());

@@ -12,6 +12,7 @@ mod connection;
 mod delegate;
 mod delegation_view;
 mod keys;
+mod leases;
 mod peers;
 pub mod demand;
 mod offer;
@@ -23,6 +24,7 @@ mod recall;
 mod server;
 mod site_view;
 mod tickets;
+mod ticket_hash;
 mod drift;
 pub mod moment;
 mod view;
@@ -54,6 +56,7 @@ pub use connection::{Limits, serve};
 pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use delegation_view::DelegationView;
 pub use keys::{KeyView, KeysView};
+pub use leases::{MAX_LEASES, More, WantedLeases};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use peers::PeerView;
 pub use probe::ProbeView;
@@ -203,14 +206,7 @@ pub enum Request {
     /// A request that is open is replaced; it keeps its age and its place: a list of [`LeaseView`].
     Revise(Box<ReviseRequest>),
     /// The leases: a list of [`LeaseView`].
-    Leases {
-        /// Of this service manager only.
-        manager: Option<Name>,
-        /// Of this slice only.
-        slice: Option<Name>,
-        /// Those that have ended too, while they are remembered.
-        all: bool,
-    },
+    Leases(WantedLeases),
     /// One lease, or all parts of a request: a list of [`LeaseView`].
     Lease {
         /// Which.
@@ -497,12 +493,33 @@ impl From<LeaseName> for String {
 
 /// One line of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(untagged)]
 pub enum Answer {
     /// What was asked for.
-    Ok(serde_json::Value),
+    Ok {
+        /// It.
+        ok: serde_json::Value,
+        /// What follows, of a list that is cut short.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        more: Option<More>,
+    },
     /// Why not.
-    Error(ApiError),
+    Error {
+        /// It.
+        error: ApiError,
+    },
+}
+
+impl Answer {
+    fn whole(ok: serde_json::Value) -> Self {
+        Self::Ok { ok, more: None }
+    }
+}
+
+impl From<ApiError> for Answer {
+    fn from(error: ApiError) -> Self {
+        Self::Error { error }
+    }
 }
 
 /// Why something was not done.

@@ -1,5 +1,6 @@
 //! Recalls: what issuers take back, and what holders are told of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use tenure_core::broker::{Broker, Command as BrokerCommand};
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
-use tenure_core::runtime::Command;
+use tenure_core::runtime::{AnyActor, Command};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::{ServiceManager, Standing};
 use tenure_core::ticket::Ticket;
@@ -22,6 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::asker::Asker;
 use super::moment::Moment;
 use super::server::{ApiResult, AppState, refused};
+use super::ticket_hash::HashPrefix;
 use super::view::{LeaseView, Names, RefusalView, name, time};
 use super::{ApiError, Code, DelegationName, LeaseName};
 
@@ -155,22 +157,25 @@ impl AppState {
 
     /// The broker, or the service manager that handed it on, that issued the ticket whose hash begins so.
     async fn issuer_of(&self, ticket: &str) -> ApiResult<(Role, Name, LinkHash)> {
-        let hash = &self.ticket_meant(ticket).await?;
-        for handle in self.chosen(Role::Broker, None)? {
-            let (name, hash) = (handle.info().name.clone(), hash.to_owned());
-            let found = self.broker(handle, move |broker| issued(broker.ledger(), &hash)).await?;
-            if let Some(ticket) = found.flatten() {
-                return Ok((Role::Broker, name, ticket));
+        let hash = self.ticket_meant(ticket).await?;
+        let none = || ApiError::new(Code::NoSuch, format!("nobody here issued a ticket {hash}"));
+        let prefix = HashPrefix::new(&hash).ok_or_else(none)?;
+        let mut found = BTreeMap::new();
+        for role in [Role::ServiceManager, Role::Broker] {
+            for handle in self.of_role(role) {
+                let prefix = prefix.clone();
+                let hashes = self.look(handle, move |actor| match actor {
+                    AnyActor::Broker(broker) => hashes(&prefix, broker.ledger()),
+                    AnyActor::ServiceManager(guest) => hashes(&prefix, guest.splits()),
+                    AnyActor::SiteAuthority(_) => Vec::new(),
+                });
+                let name = &handle.info().name;
+                let issued = |hash| (hash, (format!("issued by {name}"), (role, name.clone())));
+                found.extend(hashes.await?.into_iter().map(issued));
             }
         }
-        for handle in self.chosen(Role::ServiceManager, None)? {
-            let (name, hash) = (handle.info().name.clone(), hash.to_owned());
-            let found = self.guest(&name, move |guest| issued(guest.splits(), &hash)).await?;
-            if let Some(ticket) = found {
-                return Ok((Role::ServiceManager, name, ticket));
-            }
-        }
-        Err(ApiError::new(Code::NoSuch, format!("nobody here issued a ticket {hash}")))
+        let (hash, (role, name)) = prefix.only(found)?.ok_or_else(none)?;
+        Ok((role, name, hash))
     }
 
     /// The hash of the newest generation of a delegation between brokers.
@@ -219,14 +224,8 @@ impl AppState {
     }
 }
 
-/// The link in a ledger whose hash begins so.
-fn issued(ledger: &Ledger, hash: &str) -> Option<LinkHash> {
-    links(ledger).map(SignedLink::hash).find(|link| link.to_hex().starts_with(hash))
-}
-
-fn links(ledger: &Ledger) -> impl Iterator<Item = &SignedLink> {
-    let children = ledger.accounts().flat_map(|(account, _)| ledger.children(account));
-    children.map(|(link, _)| link)
+fn hashes(prefix: &HashPrefix, ledger: &Ledger) -> Vec<LinkHash> {
+    prefix.in_ledger(ledger).into_iter().map(SignedLink::hash).collect()
 }
 
 /// The recalls of a broker, by the hashes of their tickets.
@@ -237,7 +236,7 @@ pub(super) fn of_broker(name: &Name, broker: &Broker) -> Vec<RecallView> {
 
 fn view(issuer: &Name, (ledger, ticket): (&Ledger, LinkHash), recall: &IssuedRecall) -> RecallView {
     let IssuedRecall { level, at, enforced, refusal } = recall;
-    let link = links(ledger).find(|link| link.hash() == ticket);
+    let link = ledger.entered(ticket).map(|(_, link)| link);
     RecallView {
         ticket: ticket.to_hex(),
         issuer: issuer.to_string(),

@@ -16,25 +16,20 @@ use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::ServiceManager;
-use tenure_core::service_manager::machine::State;
 use tenure_core::site_authority::SiteAuthority;
-use tenure_core::ticket::Ticket;
 use tokio::sync::Mutex;
 
 use super::asker::Asker;
 use super::broker_view::{self, BrokerView, QuotaView};
 use super::site_view::{self, SiteView};
-use super::view::{self, LeaseView, Names};
-use super::{ApiError, Code, LeaseName, Request, VERSION, drift, lease_request, probe, proof, why};
+use super::view::{self, Names};
+use super::{Answer, ApiError, Code, Request, VERSION, drift, lease_request, probe, why};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
 use crate::host::{Handle, HostError};
 use crate::metrics::Metrics;
 use crate::net::Network;
-
-/// The most leases that one answer lists.
-const MOST: usize = 10_000;
 
 /// The state behind the control API: the actors of a deployment and what they share.
 pub struct AppState {
@@ -118,7 +113,7 @@ impl AppState {
     }
 
     /// What drivers have found, by actor.
-    fn found(&self) -> probe::Found {
+    pub(super) fn found(&self) -> probe::Found {
         let found = |handle: &Handle| (handle.info().id, handle.conditions().clone());
         self.handles.values().map(found).collect()
     }
@@ -212,72 +207,6 @@ impl AppState {
         .await
     }
 
-    /// The leases of a service manager that are wanted, in order.
-    pub(super) async fn leases_of(
-        &self,
-        manager: &Name,
-        wanted: impl Fn(LeaseId, &Name, bool) -> bool + Send + 'static,
-    ) -> ApiResult<Vec<LeaseView>> {
-        let (name, names, now) = (manager.clone(), self.names(), self.now());
-        let (me, found) = (self.actor(Role::ServiceManager, manager)?.info().id, self.found());
-        let leases = self.guest(manager, move |guest| {
-            let leases =
-                guest.survey().filter(|lease| wanted(lease.id, lease.slice, lease.state.is_over()));
-            let views = leases.map(|lease| view::lease((&name, me), &names, &lease, &found, now));
-            Some(views.take(MOST).collect())
-        });
-        Ok(leases.await?.unwrap_or_default())
-    }
-
-    pub(super) async fn lease(&self, manager: &Name, id: LeaseId) -> ApiResult<LeaseView> {
-        let leases = self.leases_of(manager, move |lease, _, _| lease == id).await?;
-        leases.into_iter().next().ok_or_else(|| no_lease(&format!("{manager}/{id}")))
-    }
-
-    /// The leases of a name: all parts of a request, unless one is named.
-    pub(super) async fn named(&self, lease: &LeaseName) -> ApiResult<Vec<LeaseView>> {
-        let manager = self.manager_of(lease).await?;
-        let name = lease.clone();
-        let leases = self.leases_of(&manager, move |id, _, _| name.means(id)).await?;
-        if leases.is_empty() { Err(no_lease(&lease.to_string())) } else { Ok(leases) }
-    }
-
-    /// The leases of a name, with their service manager; those that have ended only if all are.
-    pub(super) async fn parts(&self, lease: &LeaseName) -> ApiResult<(Name, Vec<LeaseId>)> {
-        let manager = self.manager_of(lease).await?;
-        let name = lease.clone();
-        let found = self.guest(&manager, move |guest| {
-            let matching = guest.survey().filter(|lease| name.means(lease.id));
-            let (over, open): (Vec<_>, Vec<_>) = matching.partition(|lease| lease.state.is_over());
-            let parts = if open.is_empty() { over } else { open };
-            Some(parts.into_iter().map(|lease| lease.id).collect::<Vec<_>>())
-        });
-        let parts = found.await?.unwrap_or_default();
-        if parts.is_empty() { Err(no_lease(&lease.to_string())) } else { Ok((manager, parts)) }
-    }
-
-    /// The leases of a service manager, or of all: of a slice, or of all; those that have ended if `all`.
-    async fn leases(
-        &self,
-        manager: Option<&Name>,
-        slice: Option<Name>,
-        all: bool,
-    ) -> ApiResult<Vec<LeaseView>> {
-        let mut leases = Vec::new();
-        for handle in self.chosen(Role::ServiceManager, manager)? {
-            let slice = slice.clone();
-            let wanted = move |_: LeaseId, of: &Name, over: bool| {
-                (all || !over) && slice.as_ref().is_none_or(|slice| slice == of)
-            };
-            leases.extend(self.leases_of(&handle.info().name, wanted).await?);
-        }
-        // Proofs are long, and a list is for looking over.
-        for refusal in leases.iter_mut().filter_map(|lease| lease.refusal.as_mut()) {
-            refusal.evidence = None;
-        }
-        Ok(leases)
-    }
-
     async fn slices(&self) -> ApiResult<Vec<view::SliceView>> {
         let mut slices = Vec::new();
         for handle in self.of_role(Role::ServiceManager) {
@@ -289,46 +218,12 @@ impl AppState {
         Ok(slices)
     }
 
-    /// The service manager that a lease's name means: the one it says, or the only one with such a lease.
-    pub(super) async fn manager_of(&self, lease: &LeaseName) -> ApiResult<Name> {
-        if let Some(name) = &lease.manager {
-            return Ok(self.actor(Role::ServiceManager, name)?.info().name.clone());
-        }
-        let mut having = Vec::new();
-        for handle in self.of_role(Role::ServiceManager) {
-            let (name, wanted) = (&handle.info().name, lease.clone());
-            let has = self
-                .guest(name, move |guest| Some(guest.survey().any(|lease| wanted.means(lease.id))));
-            if has.await?.unwrap_or_default() {
-                having.push(name.clone());
-            }
-        }
-        // A user means what users asked for, not what a made-up demand did.
-        let managers = &self.config.service_managers;
-        let asked = |name: &&Name| managers.get(*name).is_some_and(|m| m.demand.is_none());
-        match (&having[..], &having.iter().filter(asked).collect::<Vec<_>>()[..]) {
-            ([], _) => Err(no_lease(&lease.to_string())),
-            ([name], _) => Ok(name.clone()),
-            (_, [name]) => Ok((*name).clone()),
-            (several, _) => {
-                let names: Vec<String> =
-                    several.iter().map(|name| format!("{name}/{lease}")).collect();
-                let message = format!("several service managers have a lease {lease}");
-                Err(ApiError::new(Code::Usage, message)
-                    .help(format!("write {}", names.join(" or "))))
-            }
-        }
-    }
-
     #[allow(clippy::too_many_lines, reason = "a line or two for each kind of request")]
-    pub(super) async fn answer(
-        &self,
-        request: Request,
-        by: &Asker,
-    ) -> ApiResult<serde_json::Value> {
+    pub(super) async fn answer(&self, request: Request, by: &Asker) -> ApiResult<Answer> {
         // Held while something with a key is done, so that it is done once.
         let _once = if by.has_key() { Some(self.once.lock().await) } else { None };
-        match request {
+        let mut more = None;
+        let ok = match request {
             Request::Status => json(&self.status().await),
             Request::Metrics => json(&self.metrics.text()),
             Request::Ask(request) => json(&lease_request::ask(self, *request, by).await?),
@@ -358,8 +253,10 @@ impl AppState {
             Request::Accept { lease, offer } => json(&self.accept(&lease, offer, by).await?),
             Request::Withdraw { lease } => json(&self.withdraw(&lease, by).await?),
             Request::Revise(request) => json(&lease_request::revise(self, *request, by).await?),
-            Request::Leases { manager, slice, all } => {
-                json(&self.leases(manager.as_ref(), slice, all).await?)
+            Request::Leases(wanted) => {
+                let (leases, left) = self.leases(&wanted).await?;
+                more = left;
+                json(&leases)
             }
             Request::Lease { lease } => json(&self.named(&lease).await?),
             Request::Why { lease } => json(&why::of_parts(self, &lease).await?),
@@ -378,7 +275,7 @@ impl AppState {
             Request::RevokeKey { actor, number } => {
                 json(&self.revoke_key(&actor, number, by).await?)
             }
-            Request::Ticket { hash } => json(&self.ticket(hash).await?),
+            Request::Ticket { hash } => json(&self.ticket(&hash).await?),
             Request::DelegateOfSite(asked) => json(&self.site_delegates(*asked).await?),
             Request::DelegateOfBroker(asked) => json(&self.broker_delegates(*asked).await?),
             Request::GiveBack { broker, delegation, units, from } => {
@@ -399,7 +296,8 @@ impl AppState {
             Request::Watch { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
             }
-        }
+        }?;
+        Ok(Answer::Ok { ok, more })
     }
 
     pub(super) async fn command(
@@ -417,11 +315,11 @@ impl AppState {
         for handle in self.handles.values() {
             let info = handle.info();
             let seen = handle.query(|actor| {
-                (actor.position(), actor.unfinished(100), view::ClockApartView::all(actor))
+                (actor.position(), view::unfinished(actor), view::ClockApartView::all(actor))
             });
-            let (down, (facts, open, clocks_apart)) = match seen.await {
+            let (down, (facts, (open, more_open), clocks_apart)) = match seen.await {
                 Ok(seen) => (None, seen),
-                Err(error) => (Some(error.to_string()), (0, Vec::new(), Vec::new())),
+                Err(error) => (Some(error.to_string()), (0, (Vec::new(), false), Vec::new())),
             };
             actors.push(view::ActorView {
                 name: info.name.to_string(),
@@ -431,6 +329,7 @@ impl AppState {
                 disk_full: self.metrics.disk_full(info),
                 facts,
                 open,
+                more_open,
                 clocks_apart,
             });
         }
@@ -484,47 +383,6 @@ impl AppState {
         }
         Ok(quotas)
     }
-
-    /// The ticket in a service manager's hands whose hash begins so.
-    async fn ticket(&self, hash: String) -> ApiResult<proof::TicketView> {
-        for handle in self.of_role(Role::ServiceManager) {
-            let (manager, names, hash) = (handle.info().name.clone(), self.names(), hash.clone());
-            let found = self.guest(&handle.info().name, move |guest| {
-                let tickets = guest.survey().flat_map(|lease| {
-                    let held = lease.state.lease().into_iter().flat_map(tickets_of);
-                    held.map(move |ticket| (lease.id, lease.recalled, ticket)).collect::<Vec<_>>()
-                });
-                let mut found =
-                    tickets.filter(|(_, _, ticket)| ticket.hash().to_hex().starts_with(&hash));
-                let (id, told, ticket) = found.next()?;
-                let lease = Some(view::lease_name(manager.as_str(), id));
-                Some(proof::ticket(ticket, lease, (&names, guest.keys())).recalled(told))
-            });
-            if let Some(found) = found.await? {
-                return Ok(found);
-            }
-        }
-        if let Some(part) = self.part(&hash).await? {
-            return Ok(part);
-        }
-        let help = "`tenure lease show` names the tickets of a lease";
-        Err(ApiError::new(Code::NoSuch, format!("no ticket held here begins with {hash}"))
-            .help(help))
-    }
-}
-
-/// The tickets that a lease holds.
-fn tickets_of(state: &State) -> Vec<&Ticket> {
-    match (state.held(), state) {
-        (Some(held), _) => held.tickets.iter().collect(),
-        (None, State::Closing { tickets, .. }) => tickets.iter().collect(),
-        (None, state) => state.ticket().into_iter().collect(),
-    }
-}
-
-fn no_lease(name: &str) -> ApiError {
-    ApiError::new(Code::NoSuch, format!("no lease {name}"))
-        .help("`tenure lease list --all` lists all that are remembered")
 }
 
 pub(super) fn refused(error: &HostError) -> ApiError {

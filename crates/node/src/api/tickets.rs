@@ -1,5 +1,6 @@
 //! Tickets that service managers keep: redeemed, split, brought by users, listed.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -16,13 +17,14 @@ use tenure_core::service_manager::facts::Fact as F;
 use tenure_core::service_manager::machine::State;
 use tenure_core::service_manager::{Command, LeaseSurvey, Part, ServiceManager};
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::SignedLink;
+use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::wire::recall::Accepts;
 
 use super::asker::Asker;
 use super::moment::Moment;
 use super::proof::{self, TicketView};
 use super::server::AppState;
+use super::ticket_hash::HashPrefix;
 use super::view::{self, LeaseView, Names, name, time};
 use super::{ApiError, Code, LeaseName};
 
@@ -120,6 +122,14 @@ impl HeldTicketView {
     }
 }
 
+/// The fewest digits of a hash by which a kept ticket is named.
+const LEAST_DIGITS: usize = 6;
+
+/// The ticket of a lease that keeps it.
+fn kept_ticket(state: &State) -> Option<&Ticket> {
+    if let State::Ticketed { ticket, .. } = state { Some(ticket) } else { None }
+}
+
 /// A kept ticket and its parts.
 fn held(
     guest: &ServiceManager,
@@ -153,7 +163,7 @@ fn held(
 }
 
 /// How many units of a part stay, if it is recalled.
-fn stays(guest: &ServiceManager, part: &SignedLink) -> Option<u32> {
+pub(super) fn stays(guest: &ServiceManager, part: &SignedLink) -> Option<u32> {
     let level = guest.recall_of(part.hash())?.level;
     Some(level.units).filter(|units| *units < part.units.get())
 }
@@ -176,31 +186,6 @@ impl AppState {
             tickets.extend(of.await?.unwrap_or_default());
         }
         Ok(tickets)
-    }
-
-    /// A part that a service manager handed on, by the beginning of its hash.
-    pub(super) async fn part(&self, hash: &str) -> Result<Option<TicketView>, ApiError> {
-        for handle in self.chosen(Role::ServiceManager, None)? {
-            let (manager, names) = (handle.info().name.clone(), self.names());
-            let hash = hash.to_owned();
-            let found = self.guest(&handle.info().name, move |guest| {
-                guest.survey().find_map(|lease| {
-                    let ticket = lease.state.ticket()?;
-                    let mut parts = guest.parts_of(ticket);
-                    let part = parts.find(|p| p.link.hash().to_hex().starts_with(&hash))?.link;
-                    let lease = Some(view::lease_name(manager.as_str(), lease.id));
-                    let mut found =
-                        proof::ticket(&ticket.with(part.clone()), lease, (&names, guest.keys()));
-                    let bottom = found.links.last_mut();
-                    bottom.into_iter().for_each(|link| link.stay = stays(guest, part));
-                    Some(found)
-                })
-            });
-            if let Some(found) = found.await? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
     }
 
     /// Splits a kept ticket; answers the parts.
@@ -244,28 +229,54 @@ impl AppState {
 
     /// The kept ticket that is meant, with its service manager and the lease that it would become.
     async fn kept(&self, text: &str) -> Result<(Name, LeaseId, Ticket), ApiError> {
-        let lease = text.parse::<LeaseName>().ok();
-        for handle in self.chosen(Role::ServiceManager, None)? {
-            let manager = handle.info().name.clone();
-            let named = lease.clone().filter(|l| l.manager.as_ref().is_none_or(|m| *m == manager));
-            let hash = text.to_owned();
-            let found = self.guest(&manager, move |guest| {
-                guest.survey().find_map(|lease| {
-                    let Some(State::Ticketed { ticket, .. }) = lease.state.lease() else {
-                        return None;
-                    };
-                    let meant = named.as_ref().is_some_and(|named| named.means(lease.id))
-                        || (hash.len() >= 6 && ticket.hash().to_hex().starts_with(&hash));
-                    meant.then(|| (lease.id, ticket.clone()))
-                })
-            });
-            if let Some((id, ticket)) = found.await? {
-                return Ok((manager, id, ticket));
-            }
-        }
         let help = "`tenure ticket list` has the tickets that are kept; \
                     ask for one with `tenure lease request --keep-ticket`";
-        Err(ApiError::new(Code::NoSuch, format!("no kept ticket {text}")).help(help))
+        let none = || ApiError::new(Code::NoSuch, format!("no kept ticket {text}")).help(help);
+        // Few digits are the number of a lease.
+        if let Some(prefix) = HashPrefix::new(text).filter(|prefix| prefix.len() >= LEAST_DIGITS)
+            && let Some((_, known)) = prefix.only(self.kept_tickets(&prefix).await?)?
+        {
+            return Ok(known);
+        }
+        let lease: LeaseName = text.parse().map_err(|_| none())?;
+        let (manager, parts) = self.parts(&lease).await.map_err(|error| match error.code {
+            Code::NoSuch => none(),
+            Code::Busy | Code::Denied | Code::Usage | Code::Failed => error,
+        })?;
+        let kept = self.guest(&manager, move |guest| {
+            let kept = |id: &LeaseId| Some((*id, kept_ticket(guest.lease(*id)?)?.clone()));
+            Some(parts.iter().filter_map(kept).collect::<Vec<_>>())
+        });
+        match &kept.await?.unwrap_or_default()[..] {
+            [] => Err(none()),
+            [(id, ticket)] => Ok((manager, *id, ticket.clone())),
+            several => {
+                let names = several.iter().map(|(id, _)| format!("{manager}/{id}"));
+                let message = format!("{lease} has {} kept tickets", several.len());
+                let help = format!("write {}", names.collect::<Vec<_>>().join(" or "));
+                Err(ApiError::new(Code::Usage, message).help(help))
+            }
+        }
+    }
+
+    /// The kept tickets whose hashes begin so, each with its service manager and lease.
+    async fn kept_tickets(
+        &self,
+        prefix: &HashPrefix,
+    ) -> Result<BTreeMap<LinkHash, (String, (Name, LeaseId, Ticket))>, ApiError> {
+        let mut kept = BTreeMap::new();
+        for handle in self.chosen(Role::ServiceManager, None)? {
+            let (manager, prefix) = (handle.info().name.clone(), prefix.clone());
+            let found = self.guest(&manager, move |guest| {
+                let of = |(hash, id)| Some((hash, id, kept_ticket(guest.lease(id)?)?.clone()));
+                Some(prefix.leases_of(guest).into_iter().filter_map(of).collect::<Vec<_>>())
+            });
+            for (hash, id, ticket) in found.await?.unwrap_or_default() {
+                let name = view::lease_name(manager.as_str(), id);
+                kept.insert(hash, (name, (manager.clone(), id, ticket)));
+            }
+        }
+        Ok(kept)
     }
 
     fn holder(&self, text: &str) -> Result<ActorId, ApiError> {

@@ -86,8 +86,22 @@ pub struct ActorView {
     pub facts: u64,
     /// What it has not yet brought to an end: at most a hundred lines.
     pub open: Vec<String>,
+    /// Whether there is more of that.
+    #[serde(default)]
+    pub more_open: bool,
     /// The peers whose clocks are apart from its own by more than the margin.
     pub clocks_apart: Vec<ClockApartView>,
+}
+
+/// How many lines of unfinished work are listed.
+const MAX_OPEN: usize = 100;
+
+/// What an actor has not yet brought to an end, and whether there is more of it than is listed.
+pub(super) fn unfinished(actor: &AnyActor) -> (Vec<String>, bool) {
+    let mut open = actor.unfinished(MAX_OPEN + 1);
+    let more = open.len() > MAX_OPEN;
+    open.truncate(MAX_OPEN);
+    (open, more)
 }
 
 /// A peer's clock that is apart.

@@ -6,6 +6,7 @@ use std::io;
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
+use tenure_core::service_manager::LeaseSurvey;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -15,6 +16,9 @@ use super::view::LeaseView;
 use super::{Answer, ApiError, Code, LeaseName};
 use crate::host::request_trace::number_of;
 
+/// How many leases are looked at in one go.
+const PAGE: usize = 1000;
+
 impl AppState {
     /// Every change of the leases that are meant, as it becomes durable: first how they are now.
     pub(super) async fn watch(
@@ -23,7 +27,7 @@ impl AppState {
         out: &mut Writer,
     ) -> Result<(), Ended> {
         let managers = match &lease {
-            Some(lease) => vec![self.manager_of(lease).await?],
+            Some(lease) => vec![self.parts(lease).await?.0],
             None => self.of_role(Role::ServiceManager).map(|h| h.info().name.clone()).collect(),
         };
         let (sender, mut receiver) = mpsc::channel(1024);
@@ -45,26 +49,13 @@ impl AppState {
             });
         }
         drop(sender);
-        let mut shown: BTreeMap<String, LeaseView> = BTreeMap::new();
+        let mut shown = Shown { lease, views: BTreeMap::new() };
         let mut due: Vec<(Name, Option<u64>)> = managers.into_iter().map(|m| (m, None)).collect();
         loop {
             for (manager, number) in due {
-                let wanted = lease.clone();
-                let matching = move |id: LeaseId, _: &Name, over: bool| {
-                    number.is_none_or(|number| id.number == number)
-                        && wanted.as_ref().map_or(!over || number.is_some(), |name| name.means(id))
-                };
-                let views = self.leases_of(&manager, matching).await?;
-                if let Some(number) = number {
-                    forget(&mut shown, &format!("{manager}/{number}"), &views);
-                }
-                for view in views {
-                    let same =
-                        |old: &LeaseView| LeaseView { left_s: view.left_s, ..old.clone() } == view;
-                    if !shown.get(&view.lease).is_some_and(same) {
-                        out.write(&Answer::Ok(json(&view)?)).await?;
-                        shown.insert(view.lease.clone(), view);
-                    }
+                match number {
+                    Some(number) => shown.changes(self, &manager, number, out).await?,
+                    None => shown.all(self, &manager, out).await?,
                 }
             }
             match receiver.recv().await {
@@ -76,6 +67,69 @@ impl AppState {
                 None => return Ok(()),
             }
         }
+    }
+}
+
+/// What a watch has shown.
+struct Shown {
+    /// What is watched; all leases unless set.
+    lease: Option<LeaseName>,
+    views: BTreeMap<String, LeaseView>,
+}
+
+impl Shown {
+    /// How the leases of a service manager are now, a page at a time.
+    async fn all(&mut self, app: &AppState, manager: &Name, out: &mut Writer) -> Result<(), Ended> {
+        if let Some(lease) = &self.lease {
+            let views = app.leases_named(manager, lease.clone()).await?;
+            return self.show(views, out).await;
+        }
+        let mut after = None;
+        loop {
+            let open = |lease: &LeaseSurvey<'_>| !lease.state.is_over();
+            let (views, left) = app.page(manager, (after, PAGE), open).await?;
+            let last = views.last().and_then(|last| last.lease.parse::<LeaseName>().ok());
+            self.show(views, out).await?;
+            match last.filter(|_| left > 0) {
+                Some(LeaseName { number, part: Some(part), .. }) => {
+                    after = Some(LeaseId { number, part });
+                }
+                Some(_) | None => return Ok(()),
+            }
+        }
+    }
+
+    /// What has changed of a request.
+    async fn changes(
+        &mut self,
+        app: &AppState,
+        manager: &Name,
+        number: u64,
+        out: &mut Writer,
+    ) -> Result<(), Ended> {
+        if self.lease.as_ref().is_some_and(|lease| lease.number != number) {
+            return Ok(());
+        }
+        let part = self.lease.as_ref().and_then(|lease| lease.part);
+        let request = LeaseName { manager: None, number, part };
+        let views = app.leases_named(manager, request).await?;
+        forget(&mut self.views, &format!("{manager}/{number}"), &views);
+        if self.lease.is_some() && views.is_empty() {
+            let message = format!("{manager}/{number} is over and forgotten");
+            return Err(ApiError::new(Code::NoSuch, message).into());
+        }
+        self.show(views, out).await
+    }
+
+    async fn show(&mut self, views: Vec<LeaseView>, out: &mut Writer) -> Result<(), Ended> {
+        for view in views {
+            let same = |old: &LeaseView| LeaseView { left_s: view.left_s, ..old.clone() } == view;
+            if !self.views.get(&view.lease).is_some_and(same) {
+                out.write(&Answer::whole(json(&view)?)).await?;
+                self.views.insert(view.lease.clone(), view);
+            }
+        }
+        Ok(())
     }
 }
 
