@@ -12,6 +12,7 @@ mod fence;
 mod log;
 mod membership;
 mod netns;
+mod overlay;
 mod null;
 mod process;
 mod program;

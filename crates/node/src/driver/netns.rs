@@ -1,28 +1,30 @@
-//! `netns`: a unit is a Linux network namespace, wired to the site's bridge.
+//! `netns`: a unit is a Linux network namespace, wired to the site's bridge, or to that of its slice, which
+//! stretches across the hosts of several sites.
 //!
 //! It has a host name, and an address from the private subnet of its slice. What a guest runs on it, by
 //! `start` or `ip netns exec`, sees that network and no other. It needs root, and `ip` of iproute2.
 //!
-//! A bridge is one Ethernet: subnets keep slices apart as long as no one who is root inside a
+//! A bridge is one Ethernet: on the site's, subnets keep slices apart as long as no one who is root inside a
 //! namespace gives himself an address of another's.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure_core::driver::{DriverError, Epoch, ResourceDriver, Step};
+use tenure_core::driver::{Call, DriverError, Epoch, ResourceDriver, Step};
 use tenure_core::model::property::Properties;
 
 use super::child::{end_all, found};
 use super::fence::{DriverSteps, Fence, Site, Work, hold, noted};
+use super::overlay::{Hosts, MTU, Overlay, Runs, SliceNetwork, is_of};
 use super::record::{Key, Record, about, create_folder, replace};
-use super::roster::{Place, Roster, host_name, list};
+use super::roster::{Place, Roster, host_name, is_host, list};
 use super::run::Run;
 use super::stop::Stop;
 
@@ -41,6 +43,8 @@ pub(crate) struct Settings {
     domain: Option<String>,
     /// The most that a unit may receive, in megabits a second.
     rate_mbit: Option<u32>,
+    /// The hosts that each slice has one network across.
+    vxlan: Option<Hosts>,
 }
 
 impl Default for Settings {
@@ -50,6 +54,7 @@ impl Default for Settings {
             network: Network { first: Ipv4Addr::new(172, 16, 0, 0), bits: 16 },
             domain: None,
             rate_mbit: None,
+            vxlan: None,
         }
     }
 }
@@ -138,6 +143,9 @@ struct Note {
     epoch: Epoch,
     address: Ipv4Addr,
     properties: Properties,
+    /// The network of its slice, if that stretches across hosts.
+    #[serde(default)]
+    network: Option<SliceNetwork>,
 }
 
 /// The units of one site.
@@ -148,7 +156,8 @@ struct Namespaces {
     ip: PathBuf,
     /// `tc`, if units have limits.
     tc: Option<PathBuf>,
-    /// The bridge is made once, by one of us.
+    overlay: Option<Overlay>,
+    /// Bridges are made and removed by one of us at a time.
     bridge: Mutex<()>,
 }
 
@@ -163,10 +172,14 @@ pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn Resour
     }
     let ip = program("ip")?;
     let tc = settings.rate_mbit.map(|_| program("tc")).transpose()?;
+    let hosts = settings.vxlan.clone();
+    let overlay =
+        hosts.map(|hosts| Ok::<_, io::Error>(Overlay { hosts, bridge: program("bridge")? }));
+    let overlay = overlay.transpose()?;
     let fence = Fence::open(home)?;
     let home = home.canonicalize()?;
     let roster = Roster::open(&home)?;
-    let steps = Namespaces { home, settings, roster, ip, tc, bridge: Mutex::new(()) };
+    let steps = Namespaces { home, settings, roster, ip, tc, overlay, bridge: Mutex::new(()) };
     Ok(Box::new(Site { fence: fence.into(), steps }))
 }
 
@@ -193,9 +206,20 @@ impl DriverSteps for Namespaces {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         let key = work.key();
         let run = |program: &Path, words: &[&str]| self.run(program, words, work.stop);
+        if work.call.step == Step::Modify {
+            let Some(note) = work.note::<Note>()? else {
+                return Err(DriverError(format!("{} was never set up", key.unit)));
+            };
+            write_names(key, &note, neighbours(work.call)?)?;
+            return Ok(note.properties);
+        }
         if work.call.step != Step::Setup {
             self.clean(key, &run)?;
             self.roster.release(key)?;
+            if let Some(overlay) = &self.overlay {
+                let _alone = hold(&self.bridge);
+                overlay.sweep(&self.ip, &run)?;
+            }
             return Ok(Properties::default());
         }
         let before = work.note::<Note>()?;
@@ -208,16 +232,24 @@ impl DriverSteps for Namespaces {
         let place = self.roster.take(work.call)?;
         let host = host_name(work.call, place, self.settings.domain.as_deref())?;
         let address = self.settings.network.address(place)?;
+        let network = self.overlay.as_ref().map(|_| SliceNetwork::of(work.call));
         let properties = list([
             ("host.name", Some(host.clone())),
+            ("host.ipv6", network.map(|network| network.address(key).to_string())),
             ("host.privipaddr", Some(address.to_string())),
             ("subnet.privnetmask", Some(Network::MASK.to_owned())),
             ("unit.netns", Some(name(key))),
         ])?;
-        let note = Note { epoch: work.call.epoch, address, properties };
+        let note = Note { epoch: work.call.epoch, address, properties, network };
         work.keep(&note)?;
-        self.make(key, &note, &host, &run)?;
+        let neighbours = neighbours(work.call)?;
+        self.make(key, &note, &run)?;
+        write_names(key, &note, neighbours)?;
         Ok(note.properties)
+    }
+
+    fn modifies(&self) -> bool {
+        true
     }
 
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {
@@ -228,9 +260,6 @@ impl DriverSteps for Namespaces {
         Ok(note.properties)
     }
 }
-
-/// Runs a command to its end.
-type Runs<'a> = dyn Fn(&Path, &[&str]) -> Result<String, DriverError> + 'a;
 
 /// A unit's namespace, and its interface at the bridge: the site, then the unit, within 15 characters.
 fn name(key: Key) -> String {
@@ -258,45 +287,57 @@ impl Namespaces {
     }
 
     /// Makes the namespace of a unit that has none.
-    fn make(&self, key: Key, note: &Note, host: &str, run: &Runs<'_>) -> Result<(), DriverError> {
-        let (name, Interface(bridge)) = (name(key), &self.settings.bridge);
+    fn make(&self, key: Key, note: &Note, run: &Runs<'_>) -> Result<(), DriverError> {
+        let (name, bridge) = (name(key), self.bridge_of(note));
         let ip = |words: &[&str]| run(&self.ip, words);
-        {
-            let _alone = hold(&self.bridge);
-            if ip(&["-o", "link", "show"])?.lines().all(|line| !is_of(line, bridge)) {
-                ip(&["link", "add", "name", bridge, "type", "bridge"])?;
-            }
-            ip(&["link", "set", "dev", bridge, "up"])?;
-        }
         let address = format!("{}/{}", note.address, Network::SUBNET);
         ip(&["netns", "add", &name])?;
         ip(&[
             "link", "add", "name", &name, "type", "veth", "peer", "name", "eth0", "netns", &name,
         ])?;
-        ip(&["link", "set", "dev", &name, "master", bridge, "up"])?;
+        {
+            let _alone = hold(&self.bridge);
+            self.make_bridge(note, run)?;
+            ip(&["link", "set", "dev", &name, "master", &bridge, "up"])?;
+        }
         ip(&["-n", &name, "address", "add", &address, "dev", "eth0"])?;
         ip(&["-n", &name, "link", "set", "dev", "lo", "up"])?;
+        if let Some(network) = note.network {
+            let address = format!("{}/64", network.address(key));
+            let mtu = MTU.to_string();
+            ip(&["-n", &name, "link", "set", "dev", "eth0", "mtu", &mtu])?;
+            ip(&["-n", &name, "address", "add", &address, "dev", "eth0", "nodad"])?;
+        }
         ip(&["-n", &name, "link", "set", "dev", "eth0", "up"])?;
         if let (Some(tc), Some(rate)) = (&self.tc, self.settings.rate_mbit) {
             let rate = format!("{rate}mbit");
             let bucket = ["tbf", "rate", &rate, "burst", "64kb", "latency", "50ms"];
             run(tc, &[&["qdisc", "add", "dev", &name, "root"], &bucket[..]].concat())?;
         }
-        // `ip netns exec` puts these in the place of the machine's own.
-        let short = host.split('.').next().unwrap_or(host);
-        let hosts = format!("127.0.0.1 localhost\n{} {host} {short}\n", note.address);
-        let folder = names(&name);
-        create_folder(&folder)
-            .and_then(|()| replace(&folder.join("hosts"), hosts.as_bytes()))
-            .and_then(|()| replace(&folder.join("hostname"), format!("{host}\n").as_bytes()))
-            .map_err(|error| DriverError(error.to_string()))
+        Ok(())
+    }
+
+    /// The bridge that a unit is connected to.
+    fn bridge_of(&self, note: &Note) -> String {
+        note.network.map_or_else(|| self.settings.bridge.0.clone(), SliceNetwork::bridge)
+    }
+
+    fn make_bridge(&self, note: &Note, run: &Runs<'_>) -> Result<(), DriverError> {
+        if let (Some(overlay), Some(network)) = (&self.overlay, note.network) {
+            return overlay.make(network, &self.ip, run);
+        }
+        let (ip, bridge) = (|words: &[&str]| run(&self.ip, words), self.bridge_of(note));
+        if ip(&["-o", "link", "show"])?.lines().all(|line| !is_of(line, &bridge)) {
+            ip(&["link", "add", "name", &bridge, "type", "bridge"])?;
+        }
+        ip(&["link", "set", "dev", &bridge, "up"]).map(drop)
     }
 
     /// Whether the namespace of a unit is as it was made.
     fn look(&self, key: Key, note: &Note, run: &Runs<'_>) -> Result<(), DriverError> {
-        let (name, Interface(bridge)) = (name(key), &self.settings.bridge);
+        let (name, bridge) = (name(key), self.bridge_of(note));
         let wrong = |what: &str| DriverError(format!("{} has no {what}", key.unit));
-        let wired = run(&self.ip, &["-o", "link", "show", "master", bridge, "up"])?;
+        let wired = run(&self.ip, &["-o", "link", "show", "master", &bridge, "up"])?;
         if wired.lines().all(|line| !is_of(line, &name)) {
             return Err(wrong("interface at the bridge"));
         }
@@ -350,13 +391,45 @@ impl Namespaces {
     }
 }
 
+/// Names the unit, itself and its neighbours, for what runs in its namespace: `ip netns exec` puts these
+/// files in the place of the machine's own.
+fn write_names(key: Key, note: &Note, neighbours: String) -> Result<(), DriverError> {
+    let host = note.properties.get("host.name").unwrap_or_default();
+    let short = host.split('.').next().unwrap_or(host);
+    let mut hosts = format!("127.0.0.1 localhost\n{} {host} {short}\n", note.address);
+    if let Some(network) = note.network {
+        hosts += &format!("{} {host} {short}\n", network.address(key));
+    }
+    hosts += &neighbours;
+    let folder = names(&name(key));
+    create_folder(&folder)
+        .and_then(|()| replace(&folder.join("hosts"), hosts.as_bytes()))
+        .and_then(|()| replace(&folder.join("hostname"), format!("{host}\n").as_bytes()))
+        .map_err(|error| DriverError(error.to_string()))
+}
+
+/// The lines for the other units of a slice, by the property `slice.hosts`: `ADDRESS NAME, ADDRESS NAME`.
+fn neighbours(call: &Call) -> Result<String, DriverError> {
+    let Some(text) = call.properties.get("slice.hosts") else { return Ok(String::new()) };
+    let mut lines = String::new();
+    for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let (address, names) = entry.split_once(' ').unwrap_or((entry, ""));
+        let names: Vec<&str> = names.split_whitespace().collect();
+        let good = address.parse::<IpAddr>().is_ok()
+            && !names.is_empty()
+            && names.iter().all(|name| is_host(name));
+        if !good {
+            return Err(DriverError(format!(
+                "property `slice.hosts` has `{}`: write `ADDRESS NAME, ADDRESS NAME`",
+                entry.escape_debug()
+            )));
+        }
+        lines += &format!("{address} {}\n", names.join(" "));
+    }
+    Ok(lines)
+}
+
 /// The files that a namespace has in the place of those in `/etc`.
 fn names(namespace: &str) -> PathBuf {
     Path::new("/etc/netns").join(namespace)
-}
-
-/// Whether a line of `ip -o link` is about an interface: `3: name@peer: <...`.
-fn is_of(line: &str, interface: &str) -> bool {
-    let name = line.split(": ").nth(1).and_then(|name| name.split('@').next());
-    name == Some(interface)
 }

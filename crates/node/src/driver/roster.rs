@@ -131,6 +131,11 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
+/// Whether text is a host name: labels with dots between them.
+pub(crate) fn is_host(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
 /// A slice's name as a label.
 fn label(name: &str) -> String {
     let plain: String = name.replace(['.', '_'], "-").chars().take(LABEL).collect();

@@ -1,6 +1,7 @@
 //! Real namespaces, all of them inside one that is made for the test: no interface and no file of the
 //! machine is touched.
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,7 +14,7 @@ use tenure_wait::{DEADLINE, eventually};
 
 use super::super::conformance;
 use super::process::{pid, runs};
-use super::{call, guest, site, with};
+use super::{actor, call, guest, site, with};
 
 /// Set inside.
 const INSIDE: &str = "TENURE_TEST_NETNS";
@@ -106,6 +107,80 @@ fn a_unit_has_a_network_of_its_own() {
     assert_eq!(output_of("ip", &["netns", "list"]), "");
     assert_eq!(output_of("ip", &["-o", "link", "show", "type", "veth"]), "");
     assert!(std::fs::read_dir("/etc/netns").unwrap().next().is_none());
+}
+
+/// Does something in the network of a host; what it starts is there as well.
+fn on<T: Send>(host: &str, what: impl FnOnce() -> T + Send) -> T {
+    let network = std::fs::File::open(Path::new("/run/netns").join(host)).unwrap();
+    std::thread::scope(|scope| {
+        let moved = || {
+            let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+            rustix::thread::move_into_link_name_space(network.as_fd(), kind).unwrap();
+            what()
+        };
+        scope.spawn(moved).join().unwrap()
+    })
+}
+
+#[test]
+#[ignore = "needs root, `ip` and `unshare`"]
+fn units_of_a_slice_on_two_hosts_have_one_network() {
+    if outside("units_of_a_slice_on_two_hosts_have_one_network") {
+        return;
+    }
+    for host in ["one", "two"] {
+        output_of("ip", &["netns", "add", host]);
+    }
+    let cable = ["link", "add", "name", "up", "netns", "one", "type", "veth"];
+    output_of("ip", &[&cable[..], &["peer", "name", "up", "netns", "two"]].concat());
+    for (host, address) in [("one", "192.0.2.1/24"), ("two", "192.0.2.2/24")] {
+        output_of("ip", &["-n", host, "address", "add", address, "dev", "up"]);
+        output_of("ip", &["-n", host, "link", "set", "dev", "up", "up"]);
+    }
+    let homes = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let across = |local: &str, peer: &str| json!({ "vxlan": { "local": local, "peers": [peer] } });
+    let one = on("one", || open(homes[0].path(), &across("192.0.2.1", "192.0.2.2")));
+    let two = on("two", || open(homes[1].path(), &across("192.0.2.2", "192.0.2.1")));
+    let set_up_at = |driver: &dyn ResourceDriver, site: u8, unit: u32, slice: &str| {
+        let slice = Name::new(slice).unwrap();
+        let setup = Call { site: actor(site), unit: UnitId(unit), slice, ..call(1, Step::Setup) };
+        driver.perform(&setup).outcome.unwrap()
+    };
+    let here = on("one", || set_up_at(&*one, 1, 1, "cats"));
+    let there = on("two", || set_up_at(&*two, 3, 1, "cats"));
+    let other = on("two", || set_up_at(&*two, 3, 2, "dogs"));
+    let get = |unit: &Properties, key: &str| unit.get(key).unwrap().to_owned();
+    let space = get(&here, "unit.netns");
+    // A port that nobody listens at: who is there refuses, and nobody else answers.
+    let answer = |address: &str| {
+        let words = format!("exec 3<>/dev/tcp/{address}/9");
+        let asked = ["netns", "exec", &space, "timeout", "20", "bash", "-c", &words];
+        let output = Command::new("ip").args(asked).output().unwrap();
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let refused = answer(&get(&there, "host.ipv6"));
+    assert!(refused.contains("Connection refused"), "{refused}");
+    let unreachable = answer(&get(&other, "host.ipv6"));
+    assert!(unreachable.contains("unreachable"), "{unreachable}");
+    // The guest tells each unit of the others.
+    let hosts = format!("{} cats02.two", get(&there, "host.ipv6"));
+    let told = with(&[("slice.hosts", &hosts)]);
+    let modify = Call { properties: told, ..call(1, Step::Modify) };
+    on("one", || one.perform(&modify).outcome.unwrap());
+    let refused = answer("cats02.two");
+    assert!(refused.contains("Connection refused"), "{refused}");
+    let garbled = Call { number: 1, properties: with(&[("slice.hosts", "cats02")]), ..modify };
+    assert!(on("one", || one.perform(&garbled).outcome).is_err());
+
+    on("one", || tear_down(&*one, 1));
+    for unit in [1, 2] {
+        let teardown = Call { site: actor(3), unit: UnitId(unit), ..call(2, Step::Teardown) };
+        on("two", || two.perform(&teardown).outcome.unwrap());
+    }
+    for host in ["one", "two"] {
+        let left = output_of("ip", &["-n", host, "-o", "link", "show"]);
+        assert_eq!(left.lines().count(), 2, "{left}");
+    }
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! The network of a slice across the hosts of several sites: VXLAN (RFC 7348) between bridges.
+//!
+//! Each slice has a bridge of its own on each host, and a VXLAN interface that floods to the other hosts.
+//! Its number and its IPv6 prefix follow from guest and slice, and a unit's address from its site and
+//! number: sites need not agree on anything, and no two units of a slice have the same address.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tenure_core::driver::{Call, DriverError};
+use tenure_core::model::codec::Hash;
+
+use super::record::Key;
+
+/// What a frame has more between two hosts: outer Ethernet, IPv6, UDP and VXLAN.
+const OVERHEAD: u32 = 14 + 40 + 8 + 8;
+
+/// The most that a unit sends at once, on hosts whose interfaces take 1500 bytes.
+pub(super) const MTU: u32 = 1500 - OVERHEAD;
+
+/// The hosts that slices stretch across.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hosts {
+    /// The address of this host that the others reach.
+    local: IpAddr,
+    /// The addresses of the others.
+    #[serde(default)]
+    peers: Vec<IpAddr>,
+    /// The UDP port of all of them.
+    #[serde(default = "standard_port")]
+    port: u16,
+}
+
+fn standard_port() -> u16 {
+    4789
+}
+
+/// The network of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SliceNetwork {
+    /// The VXLAN network identifier, of 24 bits.
+    number: u32,
+    /// The 40 random bits of a unique local prefix (RFC 4193).
+    prefix: [u8; 5],
+}
+
+impl fmt::Display for SliceNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:06x}", self.number)
+    }
+}
+
+impl SliceNetwork {
+    /// That of the slice of a call.
+    pub(super) fn of(call: &Call) -> Self {
+        let guest = call.guest.to_hex();
+        let hash =
+            Hash::of("tenure slice network", &[guest.as_bytes(), call.slice.as_str().as_bytes()]);
+        let [a, b, c, p @ ..] = hash.to_bytes();
+        let prefix = std::array::from_fn(|place| p[place]);
+        // Number 0 is no network's.
+        Self { number: u32::from_be_bytes([0, a, b, c]).max(1), prefix }
+    }
+
+    /// The name of its bridge.
+    pub(super) fn bridge(self) -> String {
+        format!("tb{self}")
+    }
+
+    fn vxlan(self) -> String {
+        format!("tx{self}")
+    }
+
+    /// The address of a unit; its prefix has 64 bits.
+    pub(super) fn address(self, key: Key) -> Ipv6Addr {
+        let [a, b, c, d, e] = self.prefix;
+        let [s0, s1, s2, s3, ..] = key.site.first_bytes();
+        let [u0, u1, u2, u3] = key.unit.0.to_be_bytes();
+        Ipv6Addr::from([0xfd, a, b, c, d, e, 0, 0, s0, s1, s2, s3, u0, u1, u2, u3])
+    }
+}
+
+/// The commands that make and remove networks of slices on a host.
+pub(super) struct Overlay {
+    pub(super) hosts: Hosts,
+    /// `bridge` of iproute2.
+    pub(super) bridge: PathBuf,
+}
+
+/// Runs a command to its end.
+pub(super) type Runs<'a> = dyn Fn(&Path, &[&str]) -> Result<String, DriverError> + 'a;
+
+impl Overlay {
+    /// Makes what is missing of a slice's network on this host.
+    pub(super) fn make(
+        &self,
+        network: SliceNetwork,
+        ip: &Path,
+        run: &Runs<'_>,
+    ) -> Result<(), DriverError> {
+        let (bridge, vxlan, mtu) = (network.bridge(), network.vxlan(), MTU.to_string());
+        let links = run(ip, &["-o", "link", "show"])?;
+        let has = |name: &str| links.lines().any(|line| is_of(line, name));
+        if !has(&bridge) {
+            run(ip, &["link", "add", "name", &bridge, "type", "bridge"])?;
+        }
+        if !has(&vxlan) {
+            let (number, port) = (network.number.to_string(), self.hosts.port.to_string());
+            let local = self.hosts.local.to_string();
+            let of_kind = ["type", "vxlan", "id", &number, "local", &local, "dstport", &port];
+            run(ip, &[&["link", "add", "name", &vxlan, "mtu", &mtu][..], &of_kind[..]].concat())?;
+            for peer in &self.hosts.peers {
+                let all = ["fdb", "append", "00:00:00:00:00:00", "dev", &vxlan];
+                run(&self.bridge, &[&all[..], &["dst", &peer.to_string()]].concat())?;
+            }
+        }
+        run(ip, &["link", "set", "dev", &vxlan, "master", &bridge, "up"])?;
+        run(ip, &["link", "set", "dev", &bridge, "up"])?;
+        Ok(())
+    }
+
+    /// Removes the networks of slices that have no unit on this host.
+    pub(super) fn sweep(&self, ip: &Path, run: &Runs<'_>) -> Result<(), DriverError> {
+        let bridges = run(ip, &["-o", "link", "show", "type", "bridge"])?;
+        for bridge in bridges.lines().filter_map(name_in).filter(|name| is_slice(name)) {
+            let ports = run(ip, &["-o", "link", "show", "master", bridge])?;
+            let vxlan = format!("tx{}", &bridge[2..]);
+            if ports.lines().filter_map(name_in).all(|port| port == vxlan) {
+                if ports.lines().next().is_some() {
+                    run(ip, &["link", "del", "dev", &vxlan])?;
+                }
+                run(ip, &["link", "del", "dev", bridge])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a bridge is that of a slice.
+fn is_slice(name: &str) -> bool {
+    let number = name.strip_prefix("tb");
+    number.is_some_and(|number| {
+        number.len() == 6 && number.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+/// The interface that a line of `ip -o link` is about: `3: name@peer: <...`.
+fn name_in(line: &str) -> Option<&str> {
+    line.split(": ").nth(1)?.split('@').next()
+}
+
+/// Whether such a line is about an interface.
+pub(super) fn is_of(line: &str, interface: &str) -> bool {
+    name_in(line) == Some(interface)
+}
