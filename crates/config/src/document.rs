@@ -16,7 +16,7 @@ use crate::{Override, Source};
 const MAX_POINTS: usize = 1000;
 
 /// The tables whose keys are names of actors.
-const ACTORS: [&str; 3] = ["site", "broker", "service-manager"];
+const ACTORS: [&str; 4] = ["site", "broker", "service-manager", "peer"];
 
 type Bytes = Range<usize>;
 type Value<'a> = Spanned<DeValue<'a>>;
