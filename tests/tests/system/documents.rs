@@ -8,7 +8,8 @@ use tenure_tests::{root, tenure};
 
 /// Commands that run the tests themselves, or build the release: they are the first thing a new user
 /// types, and are run unchanged before a release.
-const NOT_HERE: [&str; 4] = ["scripts/test", "scripts/demo", "scripts/bench", "scripts/soak"];
+const NOT_HERE: [&str; 5] =
+    ["scripts/test", "scripts/demo", "scripts/bench", "scripts/soak", "scripts/cluster"];
 
 fn documents() -> Vec<PathBuf> {
     let mut found = vec![root().join("README.md"), root().join("CHANGELOG.md")];

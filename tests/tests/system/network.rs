@@ -1,9 +1,11 @@
 //! Actors in processes of their own, each with a configuration and a data folder of its own.
 
 use std::net::TcpListener;
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tenure_tests::root;
 
 use crate::deployment::{Deployment, stderr, tenure_on};
 
@@ -90,4 +92,19 @@ fn a_guest_knows_its_broker_alone_and_leases_at_sites_that_do_not_know_it() {
     guest.json(&format!("lease extend {name} --for 30m --wait"));
     guest.json(&format!("lease close {name} --wait"));
     site_runs.becomes_clean();
+}
+
+/// As root on hosts and a network of its own, otherwise on loopback.
+#[test]
+fn the_cluster_of_four_processes_leases_across_two_sites() {
+    let output = Command::new("timeout")
+        .args(["--kill-after=10s", "240s", "scripts/cluster"])
+        .current_dir(root())
+        .env("TENURE", tenure_tests::tenure())
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}\n{}", stderr(&output));
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("leased 4 units of 2 sites") && last.ends_with("done"), "{said}");
 }
