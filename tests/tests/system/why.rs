@@ -187,3 +187,47 @@ fn a_lease_that_its_site_lost_to_a_unit_in_quarantine_names_it_and_its_fault() {
     std::fs::remove_file(&stuck).expect("unstuck");
     deployment.json("site reset alpha/u0");
 }
+
+/// Changes the journal of an actor behind its back.
+fn edit(deployment: &Deployment, actor: &str, sql: &str) {
+    let path = deployment.data.path().join(format!("journals/{actor}.db"));
+    let journal = rusqlite::Connection::open(path).expect("a journal");
+    journal.execute_batch(sql).expect("a change");
+}
+
+#[test]
+fn of_all_facts_only_those_of_the_lease_are_read() {
+    let mut deployment = lender(2);
+    for guest in ["guest", "rival"] {
+        for number in 1..=2 {
+            deployment.json(&format!("lease request 1 --for 1h --as {guest} --wait"));
+            deployment.json(&format!("lease close {guest}/{number} --wait"));
+        }
+        deployment.json(&format!("lease request 1 --for 1h --as {guest} --wait"));
+    }
+    let known = |deployment: &Deployment, lease: &str| {
+        let why = why(deployment, lease);
+        for actor in [&lease[..lease.len() - 2], "exchange", "alpha"] {
+            assert!(kinds(&why).iter().any(|kind| kind.starts_with(actor)), "{actor}: {why}");
+        }
+        (reason(&why).to_owned(), why["facts"].clone())
+    };
+    let before = ["guest/2", "rival/3"].map(|lease| known(&deployment, lease));
+
+    // A journal of an earlier format is read once, at the start that gives it its index.
+    assert_eq!(deployment.end("-TERM"), Some(0));
+    let old = "DROP TABLE about; DROP TABLE lease; DROP TABLE unit; PRAGMA user_version = 3";
+    ["guest", "rival", "exchange", "alpha"].iter().for_each(|name| edit(&deployment, name, old));
+    deployment.restart_up();
+    assert_eq!(["guest/2", "rival/3"].map(|lease| known(&deployment, lease)), before);
+
+    // Facts about others cannot be read any more, and are not missed.
+    for name in ["guest", "rival", "exchange", "alpha"] {
+        let others = "UPDATE fact SET checksum = checksum + 1 \
+                      WHERE position NOT IN (SELECT position FROM about WHERE number = 2)";
+        edit(&deployment, name, others);
+    }
+    assert_eq!(known(&deployment, "guest/2"), before[0]);
+    let damaged = deployment.tenure("lease why rival/3");
+    assert_eq!(damaged.status.code(), Some(1), "{}", stderr(&damaged));
+}

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use tenure_core::broker::facts as broker;
-use tenure_core::driver::UnitId;
+use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::RequestId;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::facts as service_manager;
-use tenure_core::site_authority::facts as site_authority;
+use tenure_core::site_authority::facts::Fact as F;
 use tenure_core::ticket::link::LinkHash;
 
 /// What one actor's facts so far are about.
@@ -38,88 +38,188 @@ impl RequestTrace {
 
     /// Applies the next fact; returns the request it belongs to, if any.
     pub(crate) fn follow(&mut self, fact: &Fact) -> Option<RequestId> {
-        match fact {
-            Fact::ServiceManager(fact) => {
-                Some(RequestId { origin: self.actor, number: of_guest(fact)? })
-            }
-            Fact::Broker(fact) => of_broker(fact),
-            Fact::SiteAuthority(fact) => self.of_site(fact),
-        }
-    }
-
-    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
-    fn of_site(&mut self, fact: &site_authority::Fact) -> Option<RequestId> {
-        use site_authority::Fact as F;
-        let lease = match fact {
-            F::Redeemed(fact) => {
+        if let Fact::SiteAuthority(fact) = fact {
+            if let F::Redeemed(fact) = fact {
                 let link = fact.ticket.bottom();
                 let request = RequestId { origin: link.holder, number: fact.lease.number };
                 self.leases.insert(link.hash(), request);
-                link.hash()
             }
-            F::UnitsAssigned(fact) => {
-                self.units.extend(fact.units.iter().map(|&unit| (unit, fact.lease)));
-                fact.lease
-            }
-            F::LeaseForgotten(fact) => return self.leases.remove(&fact.lease),
-            F::LeaseExtended(fact) => fact.lease,
-            F::CameDue(fact) => fact.lease,
-            F::UnitsReturned(fact) => fact.lease,
-            F::TermReturned(fact) => fact.lease,
-            F::LeaseShrunk(fact) => fact.lease,
-            F::ShareAssigned(fact) => {
-                self.units.insert(fact.unit, fact.lease);
-                fact.lease
-            }
-            F::QuantityReturned(fact) => fact.lease,
-            F::ModificationBegun(fact) => fact.lease,
-            F::LeaseModified(fact) => fact.lease,
-            F::ModificationFailed(fact) => fact.lease,
-            F::UnitModified(fact) => *self.units.get(&fact.unit)?,
-            F::UnitModifyFailed(fact) => *self.units.get(&fact.unit)?,
-            F::UnitsRecalled(fact) => fact.lease,
-            F::RecallNoted(fact) => fact.lease,
-            F::Recalled(fact) => fact.ticket.hash(),
-            F::RightsRecalled(fact) => fact.link,
-            F::LeaseActivated(fact) => fact.lease,
-            F::LeaseClosed(fact) => fact.lease,
-            F::UnitFailed(fact) => *self.units.get(&fact.unit)?,
-            F::UnitNeeded(fact) => *self.units.get(&fact.unit)?,
-            F::UnitSetUp(fact) => *self.units.get(&fact.unit)?,
-            F::UnitSetupFailed(fact) => *self.units.get(&fact.unit)?,
-            F::UnitTornDown(fact) => *self.units.get(&fact.unit)?,
-            F::UnitTeardownFailed(fact) => *self.units.get(&fact.unit)?,
-            F::UnitReset(fact) => *self.units.get(&fact.unit)?,
-            F::Stocked(_)
-            | F::UnitAdded(_)
-            | F::UnitDescribed(_)
-            | F::StockPlanned(_)
-            | F::StacksPlanned(_)
-            | F::UnitDrained(_)
-            | F::UnitRestored(_)
-            | F::UnitResumed(_)
-            | F::UnitQuarantined(_)
-            | F::InventoryChanged(_)
-            | F::DelegationIssued(_)
-            | F::DelegatedByHand(_)
-            | F::DelegationAcknowledged(_)
-            | F::DelegationEnded(_)
-            | F::TicketRefused(_)
-            | F::TicketSurrendered(_)
-            | F::RightsReturned(_)
-            | F::QuantityWithdrawn(_)
-            | F::TicketReclaimed(_)
-            | F::Commanded(_)
-            | F::MapperAnswered(_)
-            | F::SettingsChanged(_)
-            | F::ClockCompared(_)
-            | F::KeyRotated(_)
-            | F::KeyRevoked(_)
-            | F::PeerKeysLearned(_)
-            | F::KeysNoted(_)
-            | F::Woken(_) => return None,
+            self.units.extend(tenants(fact));
+        }
+        let request = match subject(fact)? {
+            Subject::Own(number) => Some(RequestId { origin: self.actor, number }),
+            Subject::Request(request) => Some(request),
+            Subject::Lease(lease) => self.leases.get(&lease).copied(),
+            Subject::Unit(unit) => self.leases.get(self.units.get(&unit)?).copied(),
         };
-        self.leases.get(&lease).copied()
+        if let Fact::SiteAuthority(F::LeaseForgotten(fact)) = fact {
+            self.leases.remove(&fact.lease);
+        }
+        request
+    }
+}
+
+/// What a fact names, by which its request is found.
+pub(crate) enum Subject {
+    /// A request of the actor's own.
+    Own(u64),
+    /// A request.
+    Request(RequestId),
+    /// A lease at a site.
+    Lease(LinkHash),
+    /// A unit of a site.
+    Unit(UnitId),
+}
+
+/// What a fact names, if that leads to a request.
+pub(crate) fn subject(fact: &Fact) -> Option<Subject> {
+    match fact {
+        Fact::ServiceManager(fact) => of_guest(fact).map(Subject::Own),
+        Fact::Broker(fact) => of_broker(fact).map(Subject::Request),
+        Fact::SiteAuthority(fact) => of_site(fact),
+    }
+}
+
+/// The units that a fact of a site puts on a lease.
+pub(crate) fn tenants(fact: &F) -> Vec<(UnitId, LinkHash)> {
+    if let F::UnitsAssigned(fact) = fact {
+        fact.units.iter().map(|&unit| (unit, fact.lease)).collect()
+    } else if let F::ShareAssigned(fact) = fact {
+        vec![(fact.unit, fact.lease)]
+    } else {
+        Vec::new()
+    }
+}
+
+#[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
+fn of_site(fact: &F) -> Option<Subject> {
+    use Subject::{Lease, Unit};
+    Some(match fact {
+        F::Redeemed(fact) => Lease(fact.ticket.bottom().hash()),
+        F::UnitsAssigned(fact) => Lease(fact.lease),
+        F::LeaseForgotten(fact) => Lease(fact.lease),
+        F::LeaseExtended(fact) => Lease(fact.lease),
+        F::CameDue(fact) => Lease(fact.lease),
+        F::UnitsReturned(fact) => Lease(fact.lease),
+        F::TermReturned(fact) => Lease(fact.lease),
+        F::LeaseShrunk(fact) => Lease(fact.lease),
+        F::ShareAssigned(fact) => Lease(fact.lease),
+        F::QuantityReturned(fact) => Lease(fact.lease),
+        F::ModificationBegun(fact) => Lease(fact.lease),
+        F::LeaseModified(fact) => Lease(fact.lease),
+        F::ModificationFailed(fact) => Lease(fact.lease),
+        F::UnitModified(fact) => Unit(fact.unit),
+        F::UnitModifyFailed(fact) => Unit(fact.unit),
+        F::UnitsRecalled(fact) => Lease(fact.lease),
+        F::RecallNoted(fact) => Lease(fact.lease),
+        F::Recalled(fact) => Lease(fact.ticket.hash()),
+        F::RightsRecalled(fact) => Lease(fact.link),
+        F::LeaseActivated(fact) => Lease(fact.lease),
+        F::LeaseClosed(fact) => Lease(fact.lease),
+        F::UnitFailed(fact) => Unit(fact.unit),
+        F::UnitNeeded(fact) => Unit(fact.unit),
+        F::UnitSetUp(fact) => Unit(fact.unit),
+        F::UnitSetupFailed(fact) => Unit(fact.unit),
+        F::UnitTornDown(fact) => Unit(fact.unit),
+        F::UnitTeardownFailed(fact) => Unit(fact.unit),
+        F::UnitReset(fact) => Unit(fact.unit),
+        F::Stocked(_)
+        | F::UnitAdded(_)
+        | F::UnitDescribed(_)
+        | F::StockPlanned(_)
+        | F::StacksPlanned(_)
+        | F::UnitDrained(_)
+        | F::UnitRestored(_)
+        | F::UnitResumed(_)
+        | F::UnitQuarantined(_)
+        | F::InventoryChanged(_)
+        | F::DelegationIssued(_)
+        | F::DelegatedByHand(_)
+        | F::DelegationAcknowledged(_)
+        | F::DelegationEnded(_)
+        | F::TicketRefused(_)
+        | F::TicketSurrendered(_)
+        | F::RightsReturned(_)
+        | F::QuantityWithdrawn(_)
+        | F::TicketReclaimed(_)
+        | F::Commanded(_)
+        | F::MapperAnswered(_)
+        | F::SettingsChanged(_)
+        | F::ClockCompared(_)
+        | F::KeyRotated(_)
+        | F::KeyRevoked(_)
+        | F::PeerKeysLearned(_)
+        | F::KeysNoted(_)
+        | F::Woken(_) => return None,
+    })
+}
+
+/// A step of a unit that failed: which, and the driver's words.
+pub(crate) type StepError<'a> = (Step, Epoch, &'a str);
+
+/// The unit whose step has ended by a fact of a site, with how it failed, if it did.
+pub(crate) fn step(fact: &F) -> Option<(UnitId, Option<StepError<'_>>)> {
+    match fact {
+        F::UnitSetUp(fact) => Some((fact.unit, None)),
+        F::UnitTornDown(fact) => Some((fact.unit, None)),
+        F::UnitModified(fact) => Some((fact.unit, None)),
+        F::UnitSetupFailed(fact) => Some((fact.unit, Some((Step::Setup, fact.epoch, &fact.error)))),
+        F::UnitTeardownFailed(fact) => {
+            Some((fact.unit, Some((Step::Teardown, fact.epoch, &fact.error))))
+        }
+        F::UnitModifyFailed(fact) => {
+            Some((fact.unit, Some((Step::Modify, fact.epoch, &fact.error))))
+        }
+        F::Stocked(_)
+        | F::UnitAdded(_)
+        | F::UnitDescribed(_)
+        | F::StockPlanned(_)
+        | F::StacksPlanned(_)
+        | F::UnitDrained(_)
+        | F::UnitNeeded(_)
+        | F::UnitRestored(_)
+        | F::UnitResumed(_)
+        | F::UnitQuarantined(_)
+        | F::UnitFailed(_)
+        | F::InventoryChanged(_)
+        | F::DelegationIssued(_)
+        | F::DelegatedByHand(_)
+        | F::DelegationAcknowledged(_)
+        | F::DelegationEnded(_)
+        | F::Redeemed(_)
+        | F::LeaseExtended(_)
+        | F::TicketRefused(_)
+        | F::UnitsReturned(_)
+        | F::TermReturned(_)
+        | F::LeaseShrunk(_)
+        | F::RightsReturned(_)
+        | F::TicketReclaimed(_)
+        | F::Commanded(_)
+        | F::Recalled(_)
+        | F::RightsRecalled(_)
+        | F::UnitsRecalled(_)
+        | F::RecallNoted(_)
+        | F::SettingsChanged(_)
+        | F::ClockCompared(_)
+        | F::KeyRotated(_)
+        | F::KeyRevoked(_)
+        | F::PeerKeysLearned(_)
+        | F::KeysNoted(_)
+        | F::CameDue(_)
+        | F::UnitsAssigned(_)
+        | F::UnitReset(_)
+        | F::LeaseActivated(_)
+        | F::LeaseClosed(_)
+        | F::TicketSurrendered(_)
+        | F::LeaseForgotten(_)
+        | F::ShareAssigned(_)
+        | F::QuantityReturned(_)
+        | F::QuantityWithdrawn(_)
+        | F::ModificationBegun(_)
+        | F::LeaseModified(_)
+        | F::ModificationFailed(_)
+        | F::MapperAnswered(_)
+        | F::Woken(_) => None,
     }
 }
 

@@ -13,13 +13,13 @@ use tenure_core::runtime::journal::{AppendError, Row};
 use tracing::warn;
 
 use super::disk::{Disk, SystemDisk};
-use super::requests;
 use super::rows::{Tip, beside, checksum, scan, scan_ahead};
 use super::schema::{self, Log, Mark};
 use super::snapshots::{self, Snapshot};
 use super::watermarks;
 use super::writer::Writer;
 use super::{Damage, Head, JournalError, Owner, Past, Snapshots};
+use super::{about, requests};
 use crate::lock::{Lock, LockError};
 
 /// What a commit costs in the log beside the facts: the pages that it changes only in part.
@@ -364,6 +364,7 @@ impl JournalFile {
                 let at = row.at.as_micros();
                 insert.execute(params![position as i64, at, kind, version, body, sum, hash])?;
                 bytes += requests::enter(transaction, position, &entry.fact)?;
+                bytes += about::enter(transaction, position, &entry.fact)?;
                 bytes += (body.len() + kind.len() + hash.len()) as u64;
             }
             Ok(bytes)

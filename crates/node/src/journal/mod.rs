@@ -5,6 +5,7 @@
 //! without a gap, or an error that says where it is not. `docs/JOURNAL.md` has the format of the file
 //! and what happens under each fault.
 
+mod about;
 mod disk;
 mod error;
 mod file;
@@ -31,6 +32,7 @@ use tenure_core::model::time::Time;
 use tenure_core::runtime::Entry;
 use tenure_core::runtime::hosted::HostedActor;
 
+pub(crate) use about::{FailedStep, FailedUnits};
 pub use disk::{Disk, SystemDisk};
 pub use error::{Damage, JournalError};
 pub use file::JournalFile;

@@ -1,14 +1,18 @@
 //! Reading a journal without writing to it, be it in use or not.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use tenure_core::driver::UnitId;
+use tenure_core::model::slice::RequestId;
 use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::Row;
 
+use super::about::{self, FailedStep, FailedUnits};
 use super::disk::{Disk, SystemDisk};
 use super::requests;
 use super::rows::{Tip, beside, entry_at, scan};
@@ -115,6 +119,37 @@ impl<'d> Reader<'d> {
     pub fn request(&self, key: &str) -> Result<Vec<Entry>, JournalError> {
         loop {
             let found = requests::under(&self.path, &self.view.borrow().1, key);
+            if !self.look_again()? {
+                return found;
+            }
+        }
+    }
+
+    /// The facts about a request, in order, with their positions. Reads no other facts, and of these checks each
+    /// row for itself. Facts of another request may be among them, if hashes begin with the same eight bytes.
+    ///
+    /// # Errors
+    /// If they cannot be read, and in a journal of a format before 4.
+    pub fn about(&self, request: RequestId) -> Result<Vec<(u64, Entry)>, JournalError> {
+        loop {
+            let whose = (self.owner.id, request);
+            let found = about::under(&self.path, &self.view.borrow().1, whose);
+            if !self.look_again()? {
+                return found;
+            }
+        }
+    }
+
+    /// The units of a site whose last step failed.
+    ///
+    /// # Errors
+    /// As of [`about`](Self::about).
+    pub(crate) fn failed_steps(
+        &self,
+        which: FailedUnits<'_>,
+    ) -> Result<BTreeMap<UnitId, FailedStep>, JournalError> {
+        loop {
+            let found = about::failed(&self.path, &self.view.borrow().1, which);
             if !self.look_again()? {
                 return found;
             }

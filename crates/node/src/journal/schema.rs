@@ -12,7 +12,7 @@ use tenure_core::model::name::Name;
 
 use super::disk::Disk;
 use super::rows::beside;
-use super::{Damage, Head, JournalError, Owner, requests};
+use super::{Damage, Head, JournalError, Owner, about, requests};
 
 /// `TNRJ`, by which a file is known to be a journal.
 pub(super) const APPLICATION_ID: i64 = 0x544e_524a;
@@ -71,7 +71,29 @@ const MIGRATIONS: &[&str] = &[
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX request_number ON request (number);
 ",
+    "
+    CREATE TABLE about (
+        number INTEGER NOT NULL,
+        origin INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        PRIMARY KEY (number, origin, position)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE lease (
+        head INTEGER PRIMARY KEY,
+        number INTEGER NOT NULL,
+        origin INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE unit (
+        unit INTEGER PRIMARY KEY,
+        lease INTEGER,
+        failed INTEGER,
+        times INTEGER NOT NULL
+    ) STRICT;
+",
 ];
+
+/// How many statements stay prepared: more than there are.
+const STATEMENTS: usize = 32;
 
 /// How long to wait for a reader that is in the way of a checkpoint.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,6 +115,7 @@ pub(super) fn connect(
         None => Connection::open_with_flags(path, flags)?,
     };
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "mmap_size", 0)?;
@@ -176,6 +199,7 @@ pub(super) fn migrate(
         match step {
             0 => found(&transaction, owner).map_err(failed)?,
             2 => requests::enter_all(path, &transaction)?,
+            3 => about::enter_all(path, &transaction)?,
             _ => {}
         }
         let end = || {

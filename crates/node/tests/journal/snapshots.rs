@@ -194,7 +194,7 @@ fn facts_that_are_gone_from_before_a_snapshot_are_missed() {
 #[test]
 fn a_journal_of_the_first_format_is_lifted() {
     let place = Place::with(10);
-    place.edit("DROP TABLE snapshot; DROP TABLE piece; DROP TABLE word; DROP TABLE request; PRAGMA user_version = 1");
+    place.edit("DROP TABLE snapshot; DROP TABLE piece; DROP TABLE word; DROP TABLE request; DROP TABLE about; DROP TABLE lease; DROP TABLE unit; PRAGMA user_version = 1");
     let reader = Reader::open(&place.path()).unwrap();
     assert_eq!(reader.read(|_, _| Ok(())).unwrap().len, 10);
     assert!(reader.snapshots().unwrap().is_empty());

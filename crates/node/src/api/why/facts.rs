@@ -10,6 +10,7 @@ use tenure_core::actor::order::Order;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
 use tenure_core::runtime::{Entry, Fact};
@@ -25,8 +26,8 @@ use tenure_core::wire::recall::Notice;
 use super::super::server::AppState;
 use super::super::view;
 use super::super::{ApiError, Code};
-use crate::host::request_trace::RequestTrace;
-use crate::journal::{JournalError, Reader};
+use crate::host::request_trace::{RequestTrace, step};
+use crate::journal::{FailedStep, FailedUnits, JournalError, Reader};
 
 /// How many facts of an actor are shown.
 const LAST: usize = 3;
@@ -67,9 +68,10 @@ pub(super) struct RequestHistory {
     pub(super) tickets: Vec<Ticket>,
     /// The last facts about it.
     pub(super) facts: VecDeque<FactView>,
-    /// At a site: the units whose last step failed.
-    pub(super) failures: BTreeMap<UnitId, Failure>,
-    /// The same when the site closed the lease.
+    /// At a site: the units whose last step on it failed.
+    failures: BTreeMap<UnitId, Failure>,
+    /// When the site closed the lease, and which units were so then.
+    closed: Option<u64>,
     pub(super) when_closed: BTreeMap<UnitId, Failure>,
     /// The times of the facts that were asked for.
     pub(super) times: BTreeMap<u64, Time>,
@@ -84,16 +86,9 @@ pub(super) async fn history(
     positions: BTreeSet<u64>,
 ) -> Result<RequestHistory, ApiError> {
     let Some(handle) = app.handle_of(actor) else { return Ok(RequestHistory::default()) };
-    let (name, path) = (handle.info().name.to_string(), app.journal(&handle.info().name));
-    let reader = name.clone();
-    // Reading a long journal takes time, and others must be served in between.
-    let read = tokio::task::spawn_blocking(move || {
-        read(&path, &reader, actor, (origin, part), &positions)
-    });
-    let failed = |cause: &dyn std::fmt::Display| {
-        ApiError::new(Code::Failed, format!("the journal of {name}: {cause}"))
-    };
-    read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
+    let name = handle.info().name.clone();
+    let reader = name.to_string();
+    reading(app, &name, move |path| read(path, &reader, actor, (origin, part), &positions)).await
 }
 
 fn read(
@@ -104,22 +99,66 @@ fn read(
     positions: &BTreeSet<u64>,
 ) -> Result<RequestHistory, JournalError> {
     let (mut history, mut request_trace) = (RequestHistory::default(), RequestTrace::new(actor));
-    let request = RequestId { origin, number: part.number };
-    Reader::open(path)?.read(|position, entry| {
+    let (request, reader) = (RequestId { origin, number: part.number }, Reader::open(path)?);
+    for (position, entry) in reader.about(request)? {
         let is_ours = request_trace.follow(&entry.fact) == Some(request);
-        if positions.contains(&position) {
-            history.times.insert(position, entry.at);
-        }
         let other = lease_of(&entry.fact).is_some_and(|lease| lease != part);
         if is_ours && !other {
             history.keep(name, position, &entry);
         }
-        if let Fact::SiteAuthority(fact) = &entry.fact {
-            history.unit(fact, (position, entry.at), is_ours);
+        if let (Fact::SiteAuthority(fact), true) = (&entry.fact, is_ours) {
+            history.unit(fact, (position, entry.at));
         }
-        Ok(())
-    })?;
+    }
+    if let Some(closed) = history.closed {
+        // Beside those of the lease, the units that it would have got.
+        let others = failed(reader.failed_steps(FailedUnits::Before(closed))?);
+        others.into_iter().for_each(|(unit, failure)| {
+            history.when_closed.entry(unit).or_insert(failure);
+        });
+    }
+    for &position in positions {
+        let entries = reader.facts(position, 1)?;
+        history.times.extend(entries.first().map(|entry| (position, entry.at)));
+    }
     Ok(history)
+}
+
+/// Of these units of a site, those whose last step failed.
+pub(super) async fn failures(
+    app: &AppState,
+    site: ActorId,
+    units: Vec<UnitId>,
+) -> Result<BTreeMap<UnitId, Failure>, ApiError> {
+    let Some(handle) = app.handle_of(site) else { return Ok(BTreeMap::new()) };
+    reading(app, &handle.info().name, move |path| {
+        Ok(failed(Reader::open(path)?.failed_steps(FailedUnits::Of(&units))?))
+    })
+    .await
+}
+
+fn failed(steps: BTreeMap<UnitId, FailedStep>) -> BTreeMap<UnitId, Failure> {
+    let view = |(unit, FailedStep { position, entry, times }): (UnitId, FailedStep)| {
+        let Fact::SiteAuthority(fact) = &entry.fact else { return None };
+        let (step, epoch, error) = step(fact)?.1?;
+        let (error, at) = (error.to_owned(), entry.at);
+        Some((unit, Failure { step, epoch, error, position, at, times }))
+    };
+    steps.into_iter().filter_map(view).collect()
+}
+
+/// Reads a journal, while others are served.
+async fn reading<T: Send + 'static>(
+    app: &AppState,
+    name: &Name,
+    read: impl FnOnce(&Path) -> Result<T, JournalError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let path = app.journal(name);
+    let failed = |cause: &dyn std::fmt::Display| {
+        ApiError::new(Code::Failed, format!("the journal of {name}: {cause}"))
+    };
+    let read = tokio::task::spawn_blocking(move || read(&path)).await;
+    read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 
 impl RequestHistory {
@@ -145,74 +184,21 @@ impl RequestHistory {
         });
     }
 
-    fn unit(&mut self, fact: &site_authority::Fact, place: (u64, Time), is_ours: bool) {
-        use site_authority::Fact as F;
-        let (unit, epoch, step, error) = match fact {
-            F::UnitSetUp(fact) => return drop(self.failures.remove(&fact.unit)),
-            F::UnitTornDown(fact) => return drop(self.failures.remove(&fact.unit)),
-            F::UnitSetupFailed(fact) => (fact.unit, fact.epoch, Step::Setup, &fact.error),
-            F::UnitTeardownFailed(fact) => (fact.unit, fact.epoch, Step::Teardown, &fact.error),
-            F::UnitModifyFailed(fact) => (fact.unit, fact.epoch, Step::Modify, &fact.error),
-            F::UnitModified(fact) => return drop(self.failures.remove(&fact.unit)),
-            F::LeaseClosed(_) if is_ours => {
-                self.when_closed = self.failures.clone();
-                return;
+    fn unit(&mut self, fact: &site_authority::Fact, (position, at): (u64, Time)) {
+        if let site_authority::Fact::LeaseClosed(_) = fact {
+            self.when_closed = self.failures.clone();
+            self.closed = Some(position);
+        }
+        match step(fact) {
+            Some((unit, Some((step, epoch, error)))) => {
+                let times = self.failures.get(&unit).map_or(0, |failure| failure.times) + 1;
+                let error = error.to_owned();
+                let failure = Failure { step, epoch, error, position, at, times };
+                self.failures.insert(unit, failure);
             }
-            F::Stocked(_)
-            | F::UnitAdded(_)
-            | F::UnitDescribed(_)
-            | F::StockPlanned(_)
-            | F::StacksPlanned(_)
-            | F::UnitDrained(_)
-            | F::UnitNeeded(_)
-            | F::UnitRestored(_)
-            | F::UnitResumed(_)
-            | F::UnitQuarantined(_)
-            | F::UnitFailed(_)
-            | F::InventoryChanged(_)
-            | F::DelegationIssued(_)
-            | F::DelegatedByHand(_)
-            | F::DelegationAcknowledged(_)
-            | F::DelegationEnded(_)
-            | F::Redeemed(_)
-            | F::LeaseExtended(_)
-            | F::TicketRefused(_)
-            | F::UnitsReturned(_)
-            | F::TermReturned(_)
-            | F::LeaseShrunk(_)
-            | F::RightsReturned(_)
-            | F::TicketReclaimed(_)
-            | F::Commanded(_)
-            | F::Recalled(_)
-            | F::RightsRecalled(_)
-            | F::UnitsRecalled(_)
-            | F::RecallNoted(_)
-            | F::SettingsChanged(_)
-            | F::ClockCompared(_)
-            | F::KeyRotated(_)
-            | F::KeyRevoked(_)
-            | F::PeerKeysLearned(_)
-            | F::KeysNoted(_)
-            | F::CameDue(_)
-            | F::UnitsAssigned(_)
-            | F::UnitReset(_)
-            | F::LeaseActivated(_)
-            | F::LeaseClosed(_)
-            | F::TicketSurrendered(_)
-            | F::LeaseForgotten(_)
-            | F::ShareAssigned(_)
-            | F::QuantityReturned(_)
-            | F::QuantityWithdrawn(_)
-            | F::ModificationBegun(_)
-            | F::LeaseModified(_)
-            | F::ModificationFailed(_)
-            | F::MapperAnswered(_)
-            | F::Woken(_) => return,
-        };
-        let times = self.failures.get(&unit).map_or(0, |failure| failure.times) + 1;
-        let (position, at) = place;
-        let failure = Failure { step, epoch, error: error.clone(), position, at, times };
-        self.failures.insert(unit, failure);
+            Some((unit, None)) => drop(self.failures.remove(&unit)),
+            None => {}
+        }
     }
 }
 

@@ -181,7 +181,7 @@ async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, Api
     match waits {
         Waits::Nothing(reason, help) => inquiry.settle(reason, help),
         Waits::Broker(broker, id) => inquiry.at_broker(broker, id).await?,
-        Waits::Site(site, ticket) => inquiry.at_site(site, ticket, &at_site).await?,
+        Waits::Site(site, ticket) => inquiry.at_site(site, ticket).await?,
         Waits::Refused(refusal) => {
             let site = site.map(|site| app.name(site));
             inquiry.refused(&refusal, broker.zip(request), site.as_deref(), &at_site).await?;
@@ -366,12 +366,7 @@ impl Inquiry<'_> {
         Ok(())
     }
 
-    async fn at_site(
-        &mut self,
-        site: ActorId,
-        ticket: LinkHash,
-        history: &RequestHistory,
-    ) -> Result<(), ApiError> {
+    async fn at_site(&mut self, site: ActorId, ticket: LinkHash) -> Result<(), ApiError> {
         let name = self.app.name(site);
         let Some(handle) = self.app.handle_of(site) else {
             let help = Some("`tenure doctor` says who is down".to_owned());
@@ -387,9 +382,11 @@ impl Inquiry<'_> {
             return Ok(());
         };
         self.finding(&name, says.clone());
+        let waited_for = units.iter().map(|(unit, _)| *unit).collect();
+        let failures = facts::failures(self.app, site, waited_for).await?;
         let faults = units
             .into_iter()
-            .map(|(unit, state)| FaultView::of(&name, unit, &state, history.failures.get(&unit)));
+            .map(|(unit, state)| FaultView::of(&name, unit, &state, failures.get(&unit)));
         self.why.faults = faults.collect();
         // Those that need an operator come first, then those that have failed before.
         self.why.faults.sort_by_key(|fault| (fault.state != "quarantined", fault.error.is_none()));
