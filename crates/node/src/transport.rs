@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use actix::Recipient;
-use tenure_core::model::identity::ActorId;
+use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::keys::KeyBook;
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::message::{Sealed, Sequence};
@@ -65,8 +65,8 @@ pub trait Transport: Send + Sync {
     /// An actor of this process holds a ticket: its site is to be able to reach it.
     fn hold(&self, _holder: ActorId, _ticket: &Ticket) {}
 
-    /// What an actor of this process knows of keys from now on.
-    fn learn(&self, _actor: ActorId, _keys: &KeyBook) {}
+    /// What an actor of this process knows of keys from now on, and the secrets of its own.
+    fn learn(&self, _actor: ActorId, _keys: &KeyBook, _secrets: &[Signer]) {}
 }
 
 /// The transport between the actors of one process.

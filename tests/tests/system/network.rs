@@ -108,3 +108,39 @@ fn the_cluster_of_four_processes_leases_across_two_sites() {
     let last = said.lines().last().unwrap_or_default();
     assert!(last.starts_with("leased 4 units of 2 sites") && last.ends_with("done"), "{said}");
 }
+
+#[test]
+fn keys_change_and_are_revoked_while_nobody_can_be_told() {
+    let folder = || tempfile::tempdir().expect("a folder");
+    let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
+    let (site, broker, guest) =
+        (key(&at_site, "alpha"), key(&at_broker, "exchange"), key(&at_guest, "guest"));
+    let (site_address, broker_address) = (free(), free());
+    let exchange = peer("exchange", "broker", &broker, Some(&broker_address));
+    let alpha = peer("alpha", "site-authority", &site, Some(&site_address));
+    let of_guest = peer("guest", "service-manager", &guest, None);
+    let of_site = format!("listen = \"{site_address}\"\n[site.alpha]\nunits = 2\n{exchange}");
+    let of_broker = format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{of_guest}");
+    let as_guest = format!("[service-manager.guest]\n{exchange}");
+    let mut site = Deployment::of(&of_site, at_site);
+    let mut broker = Deployment::of(&of_broker, at_broker);
+    let mut guest = Deployment::of(&as_guest, at_guest);
+    guest.json("lease request 2 --for 1h --wait");
+    let replace = |at: &Deployment, actor: &str| {
+        at.json(&format!("keys rotate {actor}"));
+        at.json(&format!("keys revoke {actor} 1"));
+    };
+    site.end("-KILL");
+    replace(&broker, "exchange");
+    replace(&guest, "guest");
+    site.start_with(&of_site);
+    guest.json("lease extend 1 --for 30m --wait");
+    broker.end("-KILL");
+    guest.end("-KILL");
+    replace(&site, "alpha");
+    broker.start_with(&of_broker);
+    guest.start_with(&as_guest);
+    guest.json("lease extend 1 --for 30m --wait");
+    guest.json("lease close 1 --wait");
+    site.becomes_clean();
+}

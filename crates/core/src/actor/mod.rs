@@ -206,6 +206,11 @@ pub trait Actor: fmt::Debug {
         self.base().credentials.key()
     }
 
+    /// The secrets of its keys, the first one first: its host proves by them who it is.
+    fn secrets(&self) -> &[Signer] {
+        self.base().credentials.secrets()
+    }
+
     /// The key that it would have to sign with, if it lacks the secret.
     fn missing_secret(&self) -> Option<PublicKey> {
         self.base().credentials.missing_secret()

@@ -146,6 +146,13 @@ impl KeyChain {
         self.keys().last()
     }
 
+    /// The key that was in force after the first so many statements, once there was a statement.
+    pub fn in_force_after(&self, count: u32) -> Option<PublicKey> {
+        let first = self.0.first().map(|signed| signed.key);
+        let made = self.0.iter().take(usize::try_from(count).unwrap_or(usize::MAX));
+        made.filter_map(SignedStatement::rotated_to).last().or(first)
+    }
+
     /// How many signatures its revocations honour.
     pub fn honoured(&self) -> usize {
         self.0.iter().filter_map(SignedStatement::honoured).map(BTreeSet::len).sum()

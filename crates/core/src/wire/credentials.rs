@@ -106,6 +106,11 @@ impl Credentials {
         }
     }
 
+    /// Its secrets, the first one first.
+    pub fn secrets(&self) -> &[Signer] {
+        &self.secrets
+    }
+
     /// The key it signs with.
     pub fn key(&self) -> PublicKey {
         self.signer.key()

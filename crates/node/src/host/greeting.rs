@@ -44,7 +44,7 @@ impl Host {
     pub(super) fn hold_tickets(&self) {
         let Some((run, _)) = &self.run else { return };
         let (id, actor) = (self.part.info.id, run.actor());
-        self.transport.learn(id, actor.keys());
+        self.transport.learn(id, actor.keys(), actor.secrets());
         let AnyActor::ServiceManager(manager) = actor else { return };
         let held = manager.survey().filter_map(|lease| lease.state.ticket());
         held.for_each(|ticket| self.transport.hold(id, ticket));

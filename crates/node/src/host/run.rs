@@ -170,7 +170,7 @@ impl Host {
             let watch = |position, entry: &Entry, hosted: &AnyActor| {
                 metrics.fact(entry, hosted);
                 if entry.fact.about_keys().is_some() {
-                    transport.learn(part.info.id, hosted.keys());
+                    transport.learn(part.info.id, hosted.keys(), hosted.secrets());
                 }
                 if let Some(request_trace) = request_trace {
                     let (request, kind) = (request_trace.follow(&entry.fact), entry.fact.kind().0);

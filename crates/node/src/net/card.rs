@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
 use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer};
-use tenure_core::model::keys::{KeyBook, Standing};
+use tenure_core::model::keys::{KeyBook, KeyChain, Standing};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::model::verifier::Verifier;
@@ -42,13 +42,15 @@ pub struct Card {
     pub until: Time,
 }
 
-/// A card with its actor's signature.
+/// A card with its actor's signature, and what shows that the key is in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedCard {
     /// What is signed.
     pub card: Card,
     key: PublicKey,
     signature: Signature,
+    /// What the actor has stated about its keys: who reads the card may deal with it for the first time.
+    keys: KeyChain,
 }
 
 /// Why a card does not count.
@@ -75,10 +77,10 @@ pub enum CardFault {
 }
 
 impl SignedCard {
-    /// Signs a card.
-    pub fn sign(card: Card, signer: &Signer) -> Self {
+    /// Signs a card, by the key that is in force by these statements.
+    pub fn sign(card: Card, signer: &Signer, keys: KeyChain) -> Self {
         let signature = signer.sign(Label::Card, &codec::encode(&card));
-        Self { card, key: signer.key(), signature }
+        Self { card, key: signer.key(), signature, keys }
     }
 
     /// Whether its actor has signed it, by what is known of keys, and it holds now.
@@ -87,11 +89,8 @@ impl SignedCard {
     /// Why it does not count.
     pub fn check(&self, keys: &KeyBook, now: Time) -> Result<(), CardFault> {
         let Card { actor, address, until, .. } = &self.card;
-        let own = match keys.chain(*actor) {
-            Some(chain) => chain.standing(&self.key) == Standing::InForce,
-            None => ActorId::of(&self.key) == *actor,
-        };
-        if !own {
+        let mut verifier = Verifier::new(Scheme::Ed25519);
+        if !self.is_its_key(keys, &mut verifier) {
             return Err(CardFault::NotItsKey(*actor));
         }
         if address.is_empty() || address.len() > MAX_ADDRESS {
@@ -101,9 +100,25 @@ impl SignedCard {
             return Err(CardFault::NotNow(*actor));
         }
         let bytes = codec::encode(&self.card);
-        let mut verifier = Verifier::new(Scheme::Ed25519);
         let holds = verifier.verifies(&self.key, Label::Card, &bytes, &self.signature);
         if holds { Ok(()) } else { Err(CardFault::BadSignature(*actor)) }
+    }
+}
+
+impl SignedCard {
+    /// Whether the key is in force by what is known of its actor, or by what the card says beyond that.
+    fn is_its_key(&self, known: &KeyBook, verifier: &mut Verifier) -> bool {
+        let actor = self.card.actor;
+        let known = known.chain(actor).cloned().unwrap_or_default();
+        let mut check = |key: &PublicKey, bytes: &[u8], signature: &Signature| {
+            verifier.verifies(key, Label::Keys, bytes, signature)
+        };
+        let more = self.keys.actor() == Some(actor) && self.keys.continues(&known, &mut check);
+        let chain = if more { &self.keys } else { &known };
+        match chain.count() {
+            0 => ActorId::of(&self.key) == actor,
+            _ => chain.standing(&self.key) == Standing::InForce,
+        }
     }
 }
 
@@ -156,6 +171,8 @@ impl CardBook {
 
 #[cfg(test)]
 mod tests {
+    use tenure_core::model::keys::{KeyChange, KeyStatement, SignedStatement};
+
     use super::*;
 
     const NOW: Time = Time::from_micros(1_000_000_000);
@@ -178,28 +195,56 @@ mod tests {
     #[test]
     fn a_card_counts_that_its_actor_has_signed_and_that_holds_now() {
         let keys = KeyBook::default();
-        let good = SignedCard::sign(card(1, 1), &signer(1));
+        let good = SignedCard::sign(card(1, 1), &signer(1), KeyChain::default());
         assert_eq!(good.check(&keys, NOW), Ok(()));
         assert_eq!(good.check(&keys, good.card.until), Err(CardFault::NotNow(signer(1).id())));
         let id = signer(1).id();
-        let forged = SignedCard::sign(card(1, 1), &signer(2));
+        let forged = SignedCard::sign(card(1, 1), &signer(2), KeyChain::default());
         assert_eq!(forged.check(&keys, NOW), Err(CardFault::NotItsKey(id)));
         let moved = Card { address: "192.0.2.2:1".to_owned(), ..card(1, 1) };
         let moved = SignedCard { card: moved, ..good };
         assert_eq!(moved.check(&keys, NOW), Err(CardFault::BadSignature(id)));
         let endless = Card { until: Time::MAX, ..card(1, 1) };
-        let endless = SignedCard::sign(endless, &signer(1));
+        let endless = SignedCard::sign(endless, &signer(1), KeyChain::default());
         assert_eq!(endless.check(&keys, NOW), Err(CardFault::NotNow(id)));
-        let nowhere = SignedCard::sign(Card { address: String::new(), ..card(1, 1) }, &signer(1));
+        let nowhere = SignedCard::sign(
+            Card { address: String::new(), ..card(1, 1) },
+            &signer(1),
+            KeyChain::default(),
+        );
         assert_eq!(nowhere.check(&keys, NOW), Err(CardFault::NoAddress(id)));
+    }
+
+    #[test]
+    fn a_card_by_a_later_key_shows_that_it_is_in_force() {
+        let (id, later) = (signer(1).id(), signer(9));
+        let change = KeyChange::Rotated { key: later.key() };
+        let statement = KeyStatement { actor: id, number: 1, at: NOW, change };
+        let rotated = SignedStatement::sign(statement, &signer(1), Some(&later));
+        let chain = KeyChain::try_from(vec![rotated]).unwrap();
+        let (none, mut known) = (KeyBook::default(), KeyBook::default());
+        known.learn(id, chain.clone());
+        let good = SignedCard::sign(card(1, 1), &later, chain.clone());
+        assert_eq!((good.check(&none, NOW), good.check(&known, NOW)), (Ok(()), Ok(())));
+        let unproven = SignedCard::sign(card(1, 1), &later, KeyChain::default());
+        assert_eq!(unproven.check(&none, NOW), Err(CardFault::NotItsKey(id)));
+        assert_eq!(unproven.check(&known, NOW), Ok(()), "its statement is known");
+        let outdated = SignedCard::sign(card(1, 1), &signer(1), KeyChain::default());
+        assert_eq!(outdated.check(&known, NOW), Err(CardFault::NotItsKey(id)));
+        let of_another = SignedCard::sign(card(2, 1), &later, chain);
+        assert_eq!(of_another.check(&none, NOW), Err(CardFault::NotItsKey(signer(2).id())));
     }
 
     #[test]
     fn of_two_cards_the_one_with_the_higher_number_is_kept() {
         let (book, keys) = (CardBook::default(), KeyBook::default());
         let (old, new) = (
-            SignedCard::sign(card(1, 1), &signer(1)),
-            SignedCard::sign(Card { address: "b:2".to_owned(), ..card(1, 2) }, &signer(1)),
+            SignedCard::sign(card(1, 1), &signer(1), KeyChain::default()),
+            SignedCard::sign(
+                Card { address: "b:2".to_owned(), ..card(1, 2) },
+                &signer(1),
+                KeyChain::default(),
+            ),
         );
         book.take(new.clone(), &keys, NOW).unwrap();
         let id = signer(1).id();

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tenure_core::actor::Role;
-use tenure_core::model::identity::{ActorId, Signer};
-use tenure_core::model::keys::KeyBook;
+use tenure_core::model::identity::{ActorId, PublicKey, Signer};
+use tenure_core::model::keys::{KeyBook, KeyChain, Standing};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::model::verifier::Verifier;
@@ -41,6 +41,13 @@ pub struct LocalActor {
     pub signer: Signer,
 }
 
+/// What an actor knows of keys.
+#[derive(Debug, Default)]
+struct Known {
+    book: KeyBook,
+    secrets: Vec<Signer>,
+}
+
 /// Why a stranger is not let in.
 #[derive(Debug, Error)]
 pub(super) enum NotAdmitted {
@@ -63,8 +70,8 @@ pub(super) struct Hub {
     address: Option<String>,
     lanes: RwLock<BTreeMap<Ends, Lane>>,
     pub(super) cards: CardBook,
-    /// What each actor of this process knows of keys.
-    keys: RwLock<BTreeMap<ActorId, KeyBook>>,
+    /// What each actor of this process knows of keys, and the secrets of its own.
+    keys: RwLock<BTreeMap<ActorId, Known>>,
     pub(super) strangers: Arc<Semaphore>,
     /// What all strangers together may send.
     budget: Mutex<Budget>,
@@ -129,8 +136,9 @@ impl Hub {
 
     /// A fresh card of an actor of this process, if it can be dialled.
     pub(super) fn own_card(&self, here: ActorId) -> Option<SignedCard> {
-        let (LocalActor { name, role, signer }, address) =
+        let (LocalActor { name, role, .. }, address) =
             (self.actors.get(&here)?, self.address.clone()?);
+        let signer = self.secret(here, u32::MAX)?;
         let now = self.clock.now();
         let card = Card {
             actor: here,
@@ -140,7 +148,8 @@ impl Hub {
             number: u64::try_from(now.as_micros()).unwrap_or_default(),
             until: now.plus(CARD_HOLDS),
         };
-        Some(SignedCard::sign(card, signer))
+        let keys = self.keys_of(here).chain(here).cloned().unwrap_or_default();
+        Some(SignedCard::sign(card, &signer, keys))
     }
 
     /// Keeps a card that came, as an actor of this process knows keys.
@@ -152,14 +161,46 @@ impl Hub {
     }
 
     /// What an actor of this process knows of keys from now on.
-    pub(super) fn learn(&self, here: ActorId, keys: &KeyBook) {
+    pub(super) fn learn(&self, here: ActorId, keys: &KeyBook, secrets: &[Signer]) {
         let mut known = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(here, keys.clone());
+        known.insert(here, Known { book: keys.clone(), secrets: secrets.to_vec() });
     }
 
     pub(super) fn keys_of(&self, here: ActorId) -> KeyBook {
         let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(&here).cloned().unwrap_or_default()
+        known.get(&here).map(|known| known.book.clone()).unwrap_or_default()
+    }
+
+    /// How many statements about the keys of another an actor of this process knows.
+    pub(super) fn statements_of(&self, Ends { here, there }: Ends) -> u32 {
+        self.keys_of(here).chain(there).map_or(0, KeyChain::count)
+    }
+
+    /// How many statements of an actor of this process another one has noted.
+    pub(super) fn noted(&self, Ends { here, there }: Ends) -> u32 {
+        self.keys_of(here).noted_by(there)
+    }
+
+    /// The secret of the key that an actor of this process had in force after so many statements.
+    pub(super) fn secret(&self, here: ActorId, statements: u32) -> Option<Signer> {
+        let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        let of = known.get(&here);
+        let key = of.and_then(|of| of.book.chain(here)?.in_force_after(statements));
+        let later = of
+            .zip(key)
+            .and_then(|(of, key)| of.secrets.iter().find(|secret| secret.key() == key).cloned());
+        later.or_else(|| Some(self.actors.get(&here)?.signer.clone()))
+    }
+
+    /// Whose key it is that an actor of this process is shown; nobody's, if it is known to be revoked.
+    pub(super) fn owner(&self, here: ActorId, key: &PublicKey) -> Option<ActorId> {
+        let book = self.keys_of(here);
+        let counts = |chain: &KeyChain| {
+            matches!(chain.standing(key), Standing::InForce | Standing::Rotated(_))
+        };
+        let stated = book.chains().find(|(_, chain)| counts(chain)).map(|(actor, _)| actor);
+        let first = ActorId::of(key);
+        stated.or_else(|| book.chain(first).is_none().then_some(first))
     }
 
     /// Until when a stranger is let in by the ticket that it shows: it must be a good one of the site that is

@@ -38,6 +38,8 @@ enum Refused {
     Nobody,
     #[error("{there} is no peer of the actor that it asked for, and has shown no ticket: {cause}")]
     Stranger { there: ActorId, cause: SessionEnd },
+    #[error("it has a key that {0} has revoked")]
+    Revoked(ActorId),
     #[error(transparent)]
     NotAdmitted(#[from] NotAdmitted),
     #[error("{0} is no peer, and as many strangers are here as may be")]
@@ -112,10 +114,14 @@ impl Admission {
         stream.set_nodelay(true).map_err(Refused::Handshake)?;
         let mut stream = acceptor.accept(stream).await.map_err(Refused::Handshake)?;
         let (_, tls) = stream.get_ref();
-        let there = tls::peer_key(tls.peer_certificates()).as_ref().map(ActorId::of);
-        let here = tls.server_name().and_then(tls::id_in);
-        let here = here.and_then(|id| self.here.get(&id).copied());
-        let (Some(there), Some(here)) = (there, here) else { return Err(Refused::Nobody) };
+        let key = tls::peer_key(tls.peer_certificates());
+        let here = tls.server_name().and_then(tls::name_in);
+        let here = here.and_then(|(id, _)| self.here.get(&id).copied());
+        let (Some(key), Some(here)) = (key, here) else { return Err(Refused::Nobody) };
+        let Some(there) = self.hub.owner(here, &key) else {
+            part(&mut stream, "this key was revoked").await;
+            return Err(Refused::Revoked(ActorId::of(&key)));
+        };
         let ends = Ends { here, there };
         let known = self.hub.lane(ends).filter(|lane| lane.role.is_some() || lane.ticket.is_some());
         let lane = match known {

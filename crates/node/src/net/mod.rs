@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 
 use rustls::ServerConfig;
 use tenure_core::actor::Role;
-use tenure_core::model::identity::{ActorId, PublicKey};
+use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::keys::KeyBook;
 use tenure_core::model::name::Name;
 use tenure_core::ticket::Ticket;
@@ -158,7 +158,7 @@ impl Network {
             lane::open(&hub, ends, (remote.name.to_string(), Some(remote.role)), way);
         }
         let listening = bound.map(|listener| {
-            let server = tls::server(settings.actors.iter().map(|actor| &actor.signer))?;
+            let server = tls::server(&hub)?;
             let admission = Arc::new(Admission::new(Arc::clone(&hub)));
             Ok::<_, rustls::Error>(Listening { listener, server, admission })
         });
@@ -274,14 +274,9 @@ impl Transport for Network {
         self.hold_ticket(holder, ticket);
     }
 
-    fn learn(&self, actor: ActorId, keys: &KeyBook) {
-        self.hub.learn(actor, keys);
+    fn learn(&self, actor: ActorId, keys: &KeyBook, secrets: &[Signer]) {
+        self.hub.learn(actor, keys, secrets);
     }
-}
-
-/// Whether a key is that of an actor.
-fn key_of(id: ActorId) -> impl Fn(&PublicKey) -> bool + Send + Sync + 'static {
-    move |key| ActorId::of(key) == id
 }
 
 fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {

@@ -2,8 +2,10 @@
 //!
 //! The key of a hop says who is at the other end, and nothing more: authority comes from the signatures
 //! on what is sent.
+//!
+//! Keys change while peers cannot be reached. So each side shows the key that the other knows to be in
+//! force: whoever dials names how many of the other's statements about keys it knows.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +21,9 @@ use rustls::{
     InvalidMessage, PeerMisbehaved, ServerConfig, SignatureAlgorithm, SignatureScheme,
 };
 use tenure_core::model::identity::{ActorId, PublicKey, Signer};
+
+use super::hub::Hub;
+use super::session::Ends;
 
 /// What both sides must offer, so that no other protocol is taken for this one.
 const PROTOCOL: &[u8] = b"tenure/1";
@@ -82,35 +87,39 @@ fn certified(signer: &Signer) -> Arc<CertifiedKey> {
     Arc::new(CertifiedKey::new(vec![spki(&signer.key()).into()], Arc::new(key)))
 }
 
-/// The name under which an actor is asked for: its id, in labels that are short enough for a host name.
-pub(super) fn server_name(id: ActorId) -> Result<ServerName<'static>, Error> {
+/// The name under which an actor is asked for: its id, in labels that are short enough for a host name, and
+/// how many of its statements about its keys are known.
+pub(super) fn server_name(id: ActorId, statements: u32) -> Result<ServerName<'static>, Error> {
     let hex = id.to_hex();
     let (first, second) = hex.split_at(hex.len() / 2);
-    ServerName::try_from(format!("{first}.{second}.tenure"))
+    ServerName::try_from(format!("{first}.{second}.{statements}.tenure"))
         .map_err(|error| Error::General(error.to_string()))
 }
 
-/// The digits of the id in such a name.
-pub(super) fn id_in(name: &str) -> Option<String> {
-    Some(name.strip_suffix(".tenure")?.replacen('.', "", 1))
+/// The digits of the id in such a name, and how many statements are known.
+pub(super) fn name_in(name: &str) -> Option<(String, u32)> {
+    let (id, statements) = name.strip_suffix(".tenure")?.rsplit_once('.')?;
+    Some((id.replacen('.', "", 1), statements.parse().ok()?))
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// How an actor dials another one, whose key must be that of `expected`.
+/// How an actor dials another one, which must show a key that is known to be its own.
 ///
 /// # Errors
 /// If the provider of cryptography lacks TLS 1.3.
 pub(super) fn client(
     signer: &Signer,
-    expected: impl Fn(&PublicKey) -> bool + Send + Sync + 'static,
+    hub: &Arc<Hub>,
+    Ends { here, there }: Ends,
 ) -> Result<Arc<ClientConfig>, Error> {
     let provider = provider();
+    let hub = Arc::clone(hub);
     let verifier = KeyVerifier {
         algorithms: provider.signature_verification_algorithms,
-        expected: Box::new(expected),
+        expected: Box::new(move |key| hub.owner(here, key) == Some(there)),
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?;
@@ -130,32 +139,36 @@ pub(super) fn client(
 ///
 /// # Errors
 /// If the provider of cryptography lacks TLS 1.3.
-pub(super) fn server<'a>(
-    signers: impl Iterator<Item = &'a Signer>,
-) -> Result<Arc<ServerConfig>, Error> {
+pub(super) fn server(hub: &Arc<Hub>) -> Result<Arc<ServerConfig>, Error> {
     let provider = provider();
     let verifier = KeyVerifier {
         algorithms: provider.signature_verification_algorithms,
         expected: Box::new(|_| true),
     };
-    let keys = signers.map(|signer| (signer.id().to_hex(), certified(signer))).collect();
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(Arc::new(verifier))
-        .with_cert_resolver(Arc::new(ByName(keys)));
+        .with_cert_resolver(Arc::new(ByName(Arc::clone(hub))));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     Ok(Arc::new(config))
 }
 
-/// The keys of the actors that listen here, by their ids.
-#[derive(Debug)]
-struct ByName(BTreeMap<String, Arc<CertifiedKey>>);
+/// Shows the key of the actor that is asked for.
+struct ByName(Arc<Hub>);
+
+impl fmt::Debug for ByName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ByName")
+    }
+}
 
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.get(&id_in(hello.server_name()?)?).cloned()
+        let (id, statements) = name_in(hello.server_name()?)?;
+        let here = self.0.actors.keys().find(|actor| actor.to_hex() == id)?;
+        Some(certified(&self.0.secret(*here, statements)?))
     }
 
     fn only_raw_public_keys(&self) -> bool {
