@@ -142,7 +142,7 @@ impl From<BadStop> for RunError {
 /// once commands are taken.
 ///
 /// # Errors
-/// See [`RunError`]. If an actor gives up the others are stopped in good order.
+/// See [`RunError`]. An actor that gives up leaves the others at work; the last one ends the run.
 pub fn run(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), RunError> {
     actix::System::new().block_on(live(config, data, ready))
 }
@@ -182,7 +182,7 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
     let down = tokio::select! {
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
-        down = running.down() => Some(down),
+        down = all_down(&mut running) => Some(down),
     };
     served.abort();
     drop(fs::remove_file(&socket));
@@ -190,6 +190,19 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
     match down {
         Some(down) => Err(down.into()),
         None => Ok(stopped?),
+    }
+}
+
+/// Waits until every actor has given up; one that does takes no other with it.
+async fn all_down(running: &mut Running) -> Down {
+    let mut left = running.handles().count();
+    loop {
+        let down = running.down().await;
+        left = left.saturating_sub(1);
+        if left == 0 {
+            return down;
+        }
+        error!("{down}; the other actors go on");
     }
 }
 

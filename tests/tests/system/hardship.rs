@@ -82,3 +82,32 @@ fn a_key_that_is_gone_is_not_replaced() {
     deployment.restart();
     assert_eq!(deployment.json("lease list"), Value::Array(Vec::new()));
 }
+
+#[test]
+fn an_actor_that_gives_up_leaves_the_others_at_work_and_is_named() {
+    let config = "[site.alpha]\nunits = 2\n[site.beta]\nunits = 1\nattributes = { zone = 'b' }\n\
+                  [broker.exchange]\n[service-manager.guest]\n";
+    let mut deployment = Deployment::of(config, tempfile::tempdir().expect("a folder"));
+    deployment.json("lease request 1 node where 'site == \"alpha\"' --for 1h --wait");
+    assert_eq!(deployment.end("-TERM"), Some(0));
+    let journal = deployment.data.path().join("journals/alpha.db");
+    let [older, newer] = ["older", "newer"].map(|name| deployment.data.path().join(name));
+    fs::copy(&journal, &older).expect("a copy");
+    deployment.restart_up();
+    deployment.json("lease request 1 node where 'site == \"alpha\"' --for 1h --wait");
+    assert_eq!(deployment.end("-TERM"), Some(0));
+    fs::copy(&journal, &newer).expect("a copy");
+    fs::copy(&older, &journal).expect("put back");
+    deployment.restart_up();
+    let error = eventually(DEADLINE, "a site that is down", || {
+        let error = stderr(&deployment.tenure("doctor"));
+        error.contains("alpha is down").then_some(error)
+    });
+    assert!(error.contains("older copy") || error.contains("put back"), "{error}");
+    let lease = deployment.json("lease request 1 node where 'site == \"beta\"' --for 1h --wait");
+    assert_eq!(lease[0]["state"], "active", "{lease}");
+    assert_eq!(deployment.end("-TERM"), Some(0));
+    fs::copy(&newer, &journal).expect("put right");
+    deployment.restart_up();
+    deployment.json("doctor");
+}

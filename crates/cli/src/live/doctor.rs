@@ -20,8 +20,15 @@ use crate::error::Error;
 pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(), Error> {
     let mut client = connect(&endpoint.data)?;
     let status: StatusView = client.ask(&Request::Status)?;
-    let sites: Vec<SiteView> = client.ask(&Request::Sites { site: None })?;
-    // Of a service manager that is down nothing is known but that.
+    // Of an actor that is down nothing is known but that.
+    let mut sites: Vec<SiteView> = Vec::new();
+    for actor in &status.actors {
+        if let (true, Ok(site)) = (actor.role == "site-authority", actor.name.parse()) {
+            let site: Vec<SiteView> =
+                client.ask(&Request::Sites { site: Some(site) }).unwrap_or_default();
+            sites.extend(site);
+        }
+    }
     let leases = open_leases(&mut client).unwrap_or_default();
     let peers: Vec<PeerView> = client.ask(&Request::Peers { peer: None })?;
     let mut wrong = wrong(&status, &sites, &leases);
@@ -82,7 +89,8 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
     for actor in &status.actors {
         if let Some(cause) = &actor.down {
             wrong.push(format!(
-                "{} is down: {cause}; repair the cause and restart the deployment",
+                "{} is down: {cause}; repair the cause, and restart the deployment if it does not come \
+                 back by itself",
                 actor.name
             ));
         }

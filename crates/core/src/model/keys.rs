@@ -150,7 +150,7 @@ impl KeyChain {
     pub fn in_force_after(&self, count: u32) -> Option<PublicKey> {
         let first = self.0.first().map(|signed| signed.key);
         let made = self.0.iter().take(usize::try_from(count).unwrap_or(usize::MAX));
-        made.filter_map(SignedStatement::rotated_to).last().or(first)
+        made.rev().find_map(SignedStatement::rotated_to).or(first)
     }
 
     /// How many signatures its revocations honour.

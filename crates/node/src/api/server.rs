@@ -319,7 +319,13 @@ impl AppState {
             });
             let (down, (facts, (open, more_open), clocks_apart)) = match seen.await {
                 Ok(seen) => (None, seen),
-                Err(error) => (Some(error.to_string()), (0, (Vec::new(), false), Vec::new())),
+                Err(error) => {
+                    let why = handle.conditions().why_down();
+                    (
+                        Some(why.unwrap_or_else(|| error.to_string())),
+                        (0, (Vec::new(), false), Vec::new()),
+                    )
+                }
             };
             actors.push(view::ActorView {
                 name: info.name.to_string(),

@@ -234,7 +234,7 @@ impl DriverSteps for Namespaces {
         let address = self.settings.network.address(place)?;
         let network = self.overlay.as_ref().map(|_| SliceNetwork::of(work.call));
         let properties = list([
-            ("host.name", Some(host.clone())),
+            ("host.name", Some(host)),
             ("host.ipv6", network.map(|network| network.address(key).to_string())),
             ("host.privipaddr", Some(address.to_string())),
             ("subnet.privnetmask", Some(Network::MASK.to_owned())),

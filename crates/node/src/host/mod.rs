@@ -228,6 +228,8 @@ pub struct Host {
     greeted_early: BTreeSet<ActorId>,
     /// The watermarks of peers, as the journal keeps them.
     watermarks: Watermarks,
+    /// What others see of how it is.
+    conditions: Conditions,
     watermarks_saved_at: Instant,
 }
 
@@ -257,7 +259,7 @@ impl Host {
             let Surroundings { limits, clock, transport, metrics, disk, given_up } = around;
             let metrics = metrics.of(&part.info);
             let calls = Calls::new(part.driver.clone(), limits.calls);
-            let probes = Probes::new(part.driver.clone(), limits.probes, conditions);
+            let probes = Probes::new(part.driver.clone(), limits.probes, conditions.clone());
             let host = ctx.address().downgrade();
             let reports = Reports::new(limits.reports, move || {
                 if let Some(host) = host.upgrade() {
@@ -296,6 +298,7 @@ impl Host {
                 awaited: BTreeSet::new(),
                 greeted_early: BTreeSet::new(),
                 watermarks: Watermarks::default(),
+                conditions,
                 watermarks_saved_at: Instant::now(),
             }
         });
@@ -303,14 +306,12 @@ impl Host {
     }
 }
 
-/// A host gives up after this many consecutive failures.
-const MAX_FAILURES: u32 = 6;
-
 /// A run of this length resets the failure count.
 const STABLE_RUN: Duration = Duration::from_secs(60);
 
-/// Delay before the first restart; doubles with each failure.
+/// Delay before the first restart; doubles with each failure, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The longest sleep of a host: timers do not notice when the machine's clock is set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);

@@ -40,9 +40,13 @@ pub struct Condition {
     pub found: Result<Properties, DriverError>,
 }
 
-/// How the live units of one actor are; shared with anyone who looks.
+/// How one actor and its live units are; shared with anyone who looks.
 #[derive(Clone, Debug, Default)]
-pub struct Conditions(Arc<Mutex<BTreeMap<(ActorId, UnitId), Condition>>>);
+pub struct Conditions {
+    units: Arc<Mutex<BTreeMap<(ActorId, UnitId), Condition>>>,
+    /// Why the actor does not run.
+    down: Arc<Mutex<Option<String>>>,
+}
 
 impl Conditions {
     /// How a unit of a site is in a tenancy, if it has been probed.
@@ -51,7 +55,16 @@ impl Conditions {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<(ActorId, UnitId), Condition>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.units.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the actor does not run, if it does not.
+    pub fn why_down(&self) -> Option<String> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_down(&self, why: Option<String>) {
+        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     /// How many are down.

@@ -23,7 +23,7 @@ use super::disk_space::{DiskSpace, input_begins, message_begins};
 use super::handle::{ActorInfo, Facts, HostError};
 use super::request_trace::RequestTrace;
 use super::{
-    Asked, Drain, FIRST_PAUSE, Host, HostFailure, Inspect, LONGEST_SLEEP, MAX_FAILURES, Performed,
+    Asked, Drain, FIRST_PAUSE, Host, HostFailure, Inspect, LONGEST_PAUSE, LONGEST_SLEEP, Performed,
     STABLE_RUN, Synced, TakeTurn, Watch,
 };
 use crate::journal::{JournalError, JournalFile, Owner, Past, Snapshots};
@@ -92,6 +92,7 @@ impl Host {
         run.recovered();
         (self.runs, self.started_at) = (self.runs + 1, Instant::now());
         info!(actor = %self.part.info.name, facts, from, "ready");
+        self.conditions.set_down(None);
         self.metrics.begins();
         (self.run, self.request_trace) = (Some((run, writer)), request_trace);
         self.start_mapper(mapper, ctx);
@@ -255,7 +256,8 @@ impl Host {
         self.restart_later(ctx, cause);
     }
 
-    /// Plans the next try after a fall, or after a try that failed.
+    /// Plans the next try after a fall, or after a try that failed. What another process or an older journal
+    /// is to blame for will not pass.
     fn restart_later(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
         self.failures += 1;
         self.metrics.failures.inc();
@@ -266,10 +268,12 @@ impl Host {
         if matches!(cause, HostFailure::Append(AppendError::Full(_))) {
             self.use_reserve(ctx);
         }
-        if hopeless || self.failures > MAX_FAILURES || self.draining.is_some() {
+        self.conditions.set_down(Some(cause.to_string()));
+        if hopeless || self.draining.is_some() {
             return self.give_up(ctx, cause);
         }
-        let pause = FIRST_PAUSE * 2_u32.pow(self.failures - 1);
+        let doubled = 2_u32.pow((self.failures - 1).min(16));
+        let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
         warn!(actor = %self.part.info.name, %cause, ?pause, "down; comes back from its journal");
         ctx.run_later(pause, |host, ctx| {
             if let Err(cause) = host.recover(ctx) {

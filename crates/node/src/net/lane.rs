@@ -279,7 +279,7 @@ async fn dial(
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         // What the other has noted may have been lost on the way back: then it knows the key in force.
-        let noted = if failures % 2 == 0 { hub.noted(ends) } else { u32::MAX };
+        let noted = if failures.is_multiple_of(2) { hub.noted(ends) } else { u32::MAX };
         let Some(own) = hub.secret(ends.here, noted) else { return Err(SessionEnd::Closed) };
         let client = tls::client(&own, hub, ends).map_err(io::Error::other)?;
         let name = tls::server_name(ends.there, hub.statements_of(ends));
