@@ -367,7 +367,7 @@ fn snapshot_of_many(folder: &Path) {
         let mut file = JournalFile::open(&path, &owner).expect("a journal");
         file.append(0, &facts).expect("durable");
         let build = Arc::new(|| Some(hosted()));
-        let snapshots = Snapshots { every, build, disk: Arc::new(SystemDisk) };
+        let snapshots = Snapshots { every, archive: None, build, disk: Arc::new(SystemDisk) };
         let writer = file.into_writer_with(snapshots).expect("a thread");
         let mut waits = Vec::new();
         for position in (facts.len() as u64..).take(4000) {

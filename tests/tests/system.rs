@@ -12,6 +12,8 @@ mod experiment;
 mod in_place;
 #[path = "system/network.rs"]
 mod network;
+#[path = "system/archive.rs"]
+mod archive;
 #[path = "system/keys.rs"]
 mod keys;
 #[path = "system/inventory.rs"]

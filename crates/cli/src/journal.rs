@@ -36,7 +36,8 @@ pub(crate) enum JournalCommand {
 
 /// Check that journals are whole and keep the laws of leasing.
 ///
-/// Every fact is read: its place, its checksum, and the hash that ties it to all facts before it. Then
+/// Every fact is read, those in the archive first: its place, its checksum, and the hash that ties it to all facts
+/// before it. The segments of an archive must continue from each other, under signatures of their actor. Then
 /// the laws of leasing (docs/INVARIANTS.md) are checked on all journals together; the more journals of a
 /// deployment are given, the more can be checked. Journals may be in use.
 #[derive(Args, Debug)]

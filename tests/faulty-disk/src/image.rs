@@ -274,6 +274,24 @@ impl Image {
         Ok(())
     }
 
+    /// Gives a file another name, in place of any that has it. Until the folder is synced the old names may come
+    /// back.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) -> Result<(), Failure> {
+        self.allows(from, 0)?;
+        self.operate()?;
+        let mut file = self.files.remove(from).ok_or(Failure::Missing)?;
+        if file.named {
+            self.removed.insert(from.to_owned(), file.clone());
+        }
+        file.named = false;
+        if let Some(replaced) = self.files.insert(to.to_owned(), file)
+            && replaced.named
+        {
+            self.removed.insert(to.to_owned(), replaced);
+        }
+        Ok(())
+    }
+
     pub(crate) fn cut_power(&mut self) {
         assert!(self.open.is_empty(), "files are open: {:?}", self.open);
         for (name, file) in std::mem::take(&mut self.removed) {

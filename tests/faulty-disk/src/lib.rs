@@ -143,6 +143,33 @@ impl Disk for FaultyDisk {
         })
     }
 
+    fn put(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let (mut image, name) = (self.image(), name(path));
+        let aside = format!("{name}.new");
+        let written = image.open(&aside, true).and_then(|()| {
+            image.truncate(&aside, 0)?;
+            image.write(&aside, 0, content)?;
+            image.sync(&aside)
+        });
+        image.close(&aside);
+        written
+            .and_then(|()| image.rename(&aside, &name))
+            .and_then(|()| image.sync_folder())
+            .map_err(|failure| failed(&failure))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let (mut image, name) = (self.image(), name(path));
+        let len = image.len_of(&name).ok_or(io::ErrorKind::NotFound)?;
+        let mut content = vec![0; len];
+        image.read(&name, 0, &mut content).map_err(|failure| failed(&failure))?;
+        Ok(content)
+    }
+
+    fn segment_room(&self) -> usize {
+        16 << 10
+    }
+
     fn release(&self, path: &Path) -> io::Result<bool> {
         let (mut image, name) = (self.image(), name(path));
         if image.len_of(&name).is_none() {

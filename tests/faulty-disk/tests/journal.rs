@@ -107,6 +107,7 @@ impl JournalRun {
                     self.keep(&mut file)?;
                 }
             }
+            file.archive(&self.disk, &signer()).map_err(|error| error.to_string())?;
             if close {
                 let position = file.len();
                 file.close_with(|| state(position)).map_err(|error| error.to_string())?;
@@ -120,6 +121,7 @@ impl JournalRun {
         let mut file = self.open().unwrap();
         self.append(&mut file, 2).unwrap();
         self.keep(&mut file).unwrap();
+        file.archive(&self.disk, &signer()).unwrap();
         drop(file);
         self.disk.cut_power();
         let file = self.open().unwrap();
@@ -135,6 +137,11 @@ impl JournalRun {
             Ok(())
         });
         assert_eq!((file.unwrap().len(), whole), (known, known));
+        // The archive is whole, and has all but those behind the snapshot before the last.
+        let (mut facts, reader) = (0, Reader::open_on(&self.disk, &self.path()).unwrap());
+        let (_, segments) = reader.verify(|_| facts += 1).unwrap();
+        assert_eq!(facts, known);
+        assert!(segments.iter().all(|signed| signed.head.last + 1 < known));
     }
 }
 
@@ -162,8 +169,11 @@ fn state(position: u64) -> Vec<u8> {
 }
 
 fn owner() -> Owner {
-    let id = Signer::from_seed(Scheme::None, [1; 32]).id();
-    Owner { name: Name::literal("site"), role: Role::SiteAuthority, id }
+    Owner { name: Name::literal("site"), role: Role::SiteAuthority, id: signer().id() }
+}
+
+fn signer() -> Signer {
+    Signer::from_seed(Scheme::Ed25519, [1; 32])
 }
 
 /// The fact for a position, of a size that goes with it.

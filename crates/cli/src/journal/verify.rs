@@ -29,14 +29,26 @@ pub(super) struct Whole {
     pub(super) owner: Owner,
     head: Head,
     pub(super) facts: Vec<Entry>,
+    /// How many segments of its archive hold facts.
+    segments: usize,
     /// How many snapshots are what the facts give.
     snapshots: usize,
 }
 
 /// Checks the journals of `args`, prints what was found, and fails if anything is wrong.
 pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<(), Error> {
-    let columns =
-        &["path", "role", "name", "facts", "first", "last", "snapshots", "hash", "verdict"];
+    let columns = &[
+        "path",
+        "role",
+        "name",
+        "facts",
+        "first",
+        "last",
+        "segments",
+        "snapshots",
+        "hash",
+        "verdict",
+    ];
     let mut list = Listing::new("journals", columns);
     let (mut whole, mut failed) = (Vec::new(), None);
     for path in &paths::journals(&args.paths)? {
@@ -52,6 +64,7 @@ pub(super) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<(), Error
                 let nothing = || Value::Null;
                 list.add([
                     path.into(),
+                    nothing(),
                     nothing(),
                     nothing(),
                     nothing(),
@@ -92,10 +105,7 @@ pub(super) fn read(path: &Path) -> Result<Whole, JournalError> {
     let reader = Reader::open(path)?;
     let kept = reader.snapshots()?;
     let mut facts = Vec::new();
-    let head = reader.read(|_, entry| {
-        facts.push(entry);
-        Ok(())
-    })?;
+    let (head, segments) = reader.verify(|entry| facts.push(entry))?;
     let owner = reader.owner().clone();
     let mut snapshots = 0;
     for (position, snapshot) in kept {
@@ -103,7 +113,7 @@ pub(super) fn read(path: &Path) -> Result<Whole, JournalError> {
         let snapshot = snapshot.map_err(unfit)?;
         snapshots += usize::from(compare(&owner, &snapshot, &facts).map_err(unfit)?);
     }
-    Ok(Whole { owner, head, facts, snapshots })
+    Ok(Whole { owner, head, facts, segments: segments.len(), snapshots })
 }
 
 /// Whether a snapshot is what the facts before it give (S11), folded under the settings that it names. That
@@ -124,7 +134,8 @@ fn compare(owner: &Owner, snapshot: &Snapshot, facts: &[Entry]) -> Result<bool, 
     if state == snapshot.state() { Ok(true) } else { Err(Unfit::Fold) }
 }
 
-fn row(path: &Path, Whole { owner, head, facts, snapshots }: &Whole) -> [Value; 9] {
+fn row(path: &Path, whole: &Whole) -> [Value; 10] {
+    let Whole { owner, head, facts, segments, snapshots } = whole;
     let time = |entry: Option<&Entry>| entry.map(|entry| moment::show(entry.at)).into();
     [
         path.display().to_string().into(),
@@ -133,6 +144,7 @@ fn row(path: &Path, Whole { owner, head, facts, snapshots }: &Whole) -> [Value; 
         head.len.into(),
         time(facts.first()),
         time(facts.last()),
+        (*segments).into(),
         (*snapshots).into(),
         head.hash.to_hex().into(),
         "whole".into(),

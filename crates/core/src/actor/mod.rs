@@ -29,7 +29,7 @@ use self::watermark::{PeerWatermark, Watermarks};
 use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
 use crate::actor::fact::{BadFact, Entry};
 use crate::actor::snapshot::{RestoreError, Settings};
-use crate::model::identity::{ActorId, PublicKey, Signer};
+use crate::model::identity::{ActorId, PublicKey, Signature, Signer};
 use crate::model::keys::KeyBook;
 use crate::model::name::Name;
 use crate::model::time::{Span, Time};
@@ -209,6 +209,11 @@ pub trait Actor: fmt::Debug {
     /// The secrets of its keys, the first one first: its host proves by them who it is.
     fn secrets(&self) -> &[Signer] {
         self.base().credentials.secrets()
+    }
+
+    /// Signs the head of a segment of its archived journal with [`key`](Self::key).
+    fn sign_segment(&self, head: &[u8]) -> Signature {
+        self.base().credentials.sign_segment(head)
     }
 
     /// The key that it would have to sign with, if it lacks the secret.

@@ -102,6 +102,8 @@ pub enum Label {
     Keys,
     /// Where an actor is reached.
     Card,
+    /// The head of a segment of an actor's archived journal.
+    Segment,
 }
 
 impl Label {
@@ -113,6 +115,7 @@ impl Label {
             Self::Receipt => "tenure receipt v1",
             Self::Keys => "tenure keys v1",
             Self::Card => "tenure card v1",
+            Self::Segment => "tenure segment v1",
         }
     }
 

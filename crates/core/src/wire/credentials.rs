@@ -116,6 +116,11 @@ impl Credentials {
         self.signer.key()
     }
 
+    /// Signs the head of a segment of the actor's archived journal.
+    pub(crate) fn sign_segment(&self, head: &[u8]) -> Signature {
+        self.signer.sign(Label::Segment, head)
+    }
+
     /// The key in force, if its secret is missing.
     pub fn missing_secret(&self) -> Option<PublicKey> {
         self.own_chain().in_force().filter(|key| *key != self.signer.key())

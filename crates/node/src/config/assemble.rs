@@ -153,9 +153,9 @@ impl Config {
             factor => Arc::new(FastClock::new(factor)),
         };
         let probe_every = Duration::from_micros(self.probe_every.as_micros().unsigned_abs());
-        let snapshot = self.snapshot_after.get();
+        let (snapshot, archive) = (self.snapshot_after.get(), self.archive_after);
         let clock_check = Some(self.clock_check).filter(|pause| pause.is_positive());
-        let limits = Limits { snapshot, probe_every, clock_check, ..Limits::default() };
+        let limits = Limits { snapshot, archive, probe_every, clock_check, ..Limits::default() };
         let (threads, network) = (NonZeroUsize::MIN, self.network(&keys));
         Ok(Deployment { parts, clock, threads, limits, network })
     }

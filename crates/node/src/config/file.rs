@@ -28,6 +28,7 @@ pub(super) struct File {
     pub(super) retry: Option<Spanned<Span>>,
     pub(super) speed: Option<NonZeroU32>,
     pub(super) snapshot_after: Option<NonZeroU64>,
+    pub(super) archive_after: Option<u64>,
     pub(super) probe_every: Option<Spanned<Span>>,
     pub(super) clock_check: Option<Spanned<Span>>,
     pub(super) listen: Option<SocketAddr>,

@@ -52,6 +52,8 @@ pub struct Config {
     pub speed: NonZeroU32,
     /// After how many facts each actor's state is kept, so that a start folds about as many at most.
     pub snapshot_after: NonZeroU64,
+    /// How many facts before its oldest snapshot an actor moves to its archive together; none ever, without it.
+    pub archive_after: Option<NonZeroU64>,
     /// How often each live unit is probed, by the wall's clock at any speed.
     pub probe_every: Span,
     /// How often actors ask their peers what their clocks show; never, if it is zero.
@@ -167,6 +169,9 @@ pub fn parse(source: Source<'_>, overrides: &[Override]) -> Checked<Config> {
 /// Facts that are folded in about a second.
 const SNAPSHOT_AFTER: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
 
+/// The live files of small deployments stay whole.
+const ARCHIVE_AFTER: u64 = 200_000;
+
 const PROBE_EVERY: Span = Span::from_secs(10);
 
 const CLOCK_CHECK: Span = Span::MINUTE;
@@ -202,6 +207,7 @@ impl Check<'_> {
             retry,
             speed: file.speed.unwrap_or(NonZeroU32::MIN),
             snapshot_after: file.snapshot_after.unwrap_or(SNAPSHOT_AFTER),
+            archive_after: NonZeroU64::new(file.archive_after.unwrap_or(ARCHIVE_AFTER)),
             probe_every,
             clock_check,
             sites: BTreeMap::new(),

@@ -34,7 +34,7 @@ mod run;
 pub(crate) mod request_trace;
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -121,6 +121,8 @@ pub struct Limits {
     pub behind: usize,
     /// After how many facts a snapshot is taken, so that a start folds about as many at most.
     pub snapshot: u64,
+    /// How many facts before its oldest snapshot an actor moves to its archive together; none ever, without it.
+    pub archive: Option<NonZeroU64>,
     /// How long a mapper may take to decide before it is replaced.
     pub mapper: Duration,
 }
@@ -138,6 +140,7 @@ impl Default for Limits {
             reports: 4096,
             behind: 4096,
             snapshot: 100_000,
+            archive: None,
             mapper: Duration::from_secs(300),
         }
     }

@@ -109,9 +109,10 @@ impl Host {
 
     /// How the journal's thread takes snapshots.
     fn snapshots(&self) -> Snapshots {
-        let (every, disk) = (self.limits.snapshot, Arc::clone(&self.disk));
+        let (every, archive) = (self.limits.snapshot, self.limits.archive);
+        let disk = Arc::clone(&self.disk);
         let maker = Arc::clone(&self.part.build);
-        Snapshots { every, build: Arc::new(move || maker().ok()), disk }
+        Snapshots { every, archive, build: Arc::new(move || maker().ok()), disk }
     }
 
     /// Sees to it that there will be a turn.

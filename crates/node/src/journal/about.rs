@@ -6,9 +6,8 @@
 //! the facts for what they are about.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use tenure_core::driver::UnitId;
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
@@ -17,7 +16,7 @@ use tenure_core::runtime::{Entry, Fact};
 use tenure_core::site_authority::facts::Fact as F;
 
 use super::JournalError;
-use super::rows::entry_at;
+use super::rows::{Source, entries_at, entry_at};
 use crate::host::request_trace::{Subject, step, subject, tenants};
 
 /// About how much a row adds to a log.
@@ -31,7 +30,7 @@ type Entered = (i64, i64);
 
 /// Enters a fact if it is about a request or a unit. Answers how many bytes that brings.
 pub(super) fn enter(
-    change: &Transaction<'_>,
+    change: &Connection,
     position: u64,
     fact: &Fact,
 ) -> Result<u64, rusqlite::Error> {
@@ -59,7 +58,7 @@ pub(super) fn enter(
 }
 
 /// Notes the request behind a lease, and which lease units are put on.
-fn enter_tenants(change: &Transaction<'_>, fact: &F) -> Result<(), rusqlite::Error> {
+fn enter_tenants(change: &Connection, fact: &F) -> Result<(), rusqlite::Error> {
     if let F::Redeemed(fact) = fact {
         let link = fact.ticket.bottom();
         let lease = params![head(link.hash().hash()), fact.lease.number as i64, of(link.holder)];
@@ -75,7 +74,7 @@ fn enter_tenants(change: &Transaction<'_>, fact: &F) -> Result<(), rusqlite::Err
 }
 
 /// Notes how the step of a unit ended, and that a lease is forgotten.
-fn enter_step(change: &Transaction<'_>, position: u64, fact: &F) -> Result<(), rusqlite::Error> {
+fn enter_step(change: &Connection, position: u64, fact: &F) -> Result<(), rusqlite::Error> {
     match step(fact) {
         Some((unit, None)) => {
             let sql = "UPDATE unit SET failed = NULL, times = 0 WHERE unit = ?1 AND times > 0";
@@ -107,12 +106,13 @@ fn tenant(connection: &Connection, unit: UnitId) -> Result<Option<i64>, rusqlite
 }
 
 /// Enters all facts of a journal that has no index yet.
-pub(super) fn enter_all(path: &Path, change: &Transaction<'_>) -> Result<(), JournalError> {
+pub(super) fn enter_all(source: Source<'_>) -> Result<(), JournalError> {
+    let Source { path, connection: change, .. } = source;
     let failed = |cause| JournalError::sqlite(path, "write", &cause);
     let sql = "SELECT coalesce(max(position) + 1, 0) FROM fact";
     let count: i64 = change.query_row(sql, [], |row| row.get(0)).map_err(failed)?;
     for position in 0..count as u64 {
-        let entry = entry_at(path, change, position)?;
+        let entry = entry_at(source, position)?;
         enter(change, position, &entry.fact).map_err(failed)?;
     }
     Ok(())
@@ -120,10 +120,10 @@ pub(super) fn enter_all(path: &Path, change: &Transaction<'_>) -> Result<(), Jou
 
 /// The facts that are entered under a request, in order. `owner` is whose journal it is.
 pub(super) fn under(
-    path: &Path,
-    connection: &Connection,
+    source: Source<'_>,
     (owner, request): (ActorId, RequestId),
 ) -> Result<Vec<(u64, Entry)>, JournalError> {
+    let Source { path, connection, .. } = source;
     let origin = if request.origin == owner { OWN } else { of(request.origin) };
     let sql = "SELECT position FROM about WHERE number = ?1 AND origin = ?2 ORDER BY position";
     let positions = || {
@@ -132,8 +132,9 @@ pub(super) fn under(
         rows.collect::<Result<Vec<i64>, rusqlite::Error>>()
     };
     let positions = positions().map_err(|cause| JournalError::reading(path, 0, &cause))?;
-    let entry = |position: i64| Ok((position as u64, entry_at(path, connection, position as u64)?));
-    positions.into_iter().map(entry).collect()
+    let positions: Vec<u64> = positions.into_iter().map(|position| position as u64).collect();
+    let entries = entries_at(source, positions.iter().copied())?;
+    Ok(positions.into_iter().zip(entries).collect())
 }
 
 /// Of which units failed steps are wanted.
@@ -161,10 +162,10 @@ const MAX_FAILED: usize = 1000;
 
 /// The units whose last step failed: of these, or of all, before a position.
 pub(super) fn failed(
-    path: &Path,
-    connection: &Connection,
+    source: Source<'_>,
     which: FailedUnits<'_>,
 ) -> Result<BTreeMap<UnitId, FailedStep>, JournalError> {
+    let Source { path, connection, .. } = source;
     let sql = "SELECT unit, failed, times FROM unit WHERE failed < ?1";
     let look = || {
         let row =
@@ -186,7 +187,7 @@ pub(super) fn failed(
     };
     let found = look().map_err(|cause| JournalError::reading(path, 0, &cause))?;
     let step = |(unit, position, times)| {
-        let entry = entry_at(path, connection, position)?;
+        let entry = entry_at(source, position)?;
         Ok((unit, FailedStep { position, entry, times }))
     };
     found.into_iter().map(step).collect()

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 /// The disk under a journal. SQLite reaches it through the VFS that is named; the journal itself asks
 /// a little more. Tests put a faulty disk in its place, which loses whatever was not synced.
-pub trait Disk: Send {
+pub trait Disk: Send + Sync {
     /// The name of the SQLite VFS, or `None` for that of the system.
     fn vfs(&self) -> Option<&str>;
 
@@ -29,12 +29,24 @@ pub trait Disk: Send {
     /// there is not enough room, no such file is left.
     fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()>;
 
+    /// Makes a file with this content, or replaces it, and its folder if that is not there, all of it durable:
+    /// whoever finds the file finds all of it.
+    fn put(&self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// The whole content of a file.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
     /// Removes a file, so that its room is free. Answers whether there was one.
     fn release(&self, path: &Path) -> io::Result<bool>;
 
     /// How much room is kept back beside a journal for a full disk.
     fn reserve_room(&self) -> u64 {
         8 << 20
+    }
+
+    /// How many bytes of facts go into a segment of an archive: it ends with the fact by which it has as many.
+    fn segment_room(&self) -> usize {
+        1 << 20
     }
 
     /// About how many bytes go into the log before they are copied into the journal. More makes
@@ -76,6 +88,24 @@ impl Disk for SystemDisk {
             return Ok(());
         }
         fill(&file, bytes).inspect_err(|_| drop(fs::remove_file(path)))
+    }
+
+    fn put(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        if !folder.try_exists()? {
+            fs::create_dir_all(folder)?;
+            self.keep(folder)?;
+        }
+        let aside = path.with_extension("new");
+        let mut file = File::create(&aside)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&aside, path)?;
+        self.keep(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
     }
 
     fn release(&self, path: &Path) -> io::Result<bool> {

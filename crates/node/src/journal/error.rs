@@ -9,7 +9,7 @@ use tenure_core::model::codec::DecodeError;
 use tenure_core::runtime::journal::AppendError;
 use thiserror::Error;
 
-use super::{Owner, Unfit};
+use super::{Owner, SegmentDamage, Unfit};
 use crate::lock::Holder;
 
 /// What is wrong with a fact in a journal.
@@ -123,6 +123,20 @@ pub enum JournalError {
         /// What is wrong with it.
         cause: Unfit,
     },
+    /// A segment of its archive is damaged or missing.
+    #[error("{}: segment {number} with the facts {first} to {last} is not to be trusted: {cause}", path.display())]
+    Segment {
+        /// The file of the segment.
+        path: PathBuf,
+        /// Its number.
+        number: u64,
+        /// The position of its first fact: those before it are sound.
+        first: u64,
+        /// The position of its last fact.
+        last: u64,
+        /// What is wrong with it.
+        cause: SegmentDamage,
+    },
     /// There is no room left on the disk.
     #[error("cannot {action} {}: the disk is full", path.display())]
     DiskFull {
@@ -179,6 +193,9 @@ impl JournalError {
                 "the facts are whole, and a start that finds a damaged snapshot uses them instead; keep \
                  a copy of the file and look for what has changed it"
             }
+            Self::Segment { .. } => {
+                "put the file back from a copy; the actor starts without it as long as it has a snapshot"
+            }
             Self::DiskFull { .. } => "make room and open it again; nothing acknowledged is lost",
             Self::ReadOnly { .. } => "give the process the right to write the file and its folder",
             Self::Failed { .. } => "look for the cause in the system's log, then open it again",
@@ -190,6 +207,7 @@ impl JournalError {
         match self {
             Self::Damaged { position, .. } | Self::Refused { position, .. } => Some(*position),
             Self::CutShort { found, .. } => Some(*found),
+            Self::Segment { first, .. } => Some(*first),
             Self::InUse { .. }
             | Self::Missing(_)
             | Self::NotAJournal(_)

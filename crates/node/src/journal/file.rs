@@ -1,5 +1,6 @@
 //! A journal that is open for writing.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
@@ -12,8 +13,9 @@ use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::{AppendError, Row};
 use tracing::warn;
 
+use super::archive::{self, SignSegment, Written};
 use super::disk::{Disk, SystemDisk};
-use super::rows::{Tip, beside, checksum, scan, scan_ahead};
+use super::rows::{Source, Tip, beside, checksum, scan_ahead, scan_all};
 use super::schema::{self, Log, Mark};
 use super::snapshots::{self, Snapshot};
 use super::watermarks;
@@ -24,6 +26,12 @@ use crate::lock::{Lock, LockError};
 
 /// What a commit costs in the log beside the facts: the pages that it changes only in part.
 const COMMIT_OVERHEAD: u64 = 3 * 4096;
+
+/// What fails when facts are not archived.
+const ARCHIVE: &str = "archive facts of";
+
+/// How many pages are given back in a transaction.
+const SHRINK_BY: u64 = 256;
 
 /// One actor's journal, open for writing: one connection, one lock.
 ///
@@ -37,6 +45,8 @@ pub struct JournalFile {
     tip: Tip,
     /// Behind how many facts the newest snapshot is that is good for something.
     kept: u64,
+    /// Which facts the archive has, and which it may have.
+    archivable: Range<u64>,
     /// Why nothing more may be appended.
     broken: Option<AppendError>,
     /// About how much is in the write-ahead log.
@@ -69,7 +79,7 @@ impl Opening {
         let sqlite = |action| move |cause| JournalError::sqlite(path, action, &cause);
         let mut connection = schema::connect(path, flags, disk.vfs()).map_err(sqlite("open"))?;
         if schema::format_of(path, &connection)? < schema::newest() {
-            schema::migrate(path, &mut connection, owner)?;
+            schema::migrate(disk, path, &mut connection, owner)?;
             disk.keep(path).map_err(system("write the folder of"))?;
         }
         schema::prepare_to_write(&connection).map_err(sqlite("write"))?;
@@ -93,11 +103,13 @@ impl Opening {
         let Self { connection, mark, lock } = self;
         schema::compare(path, &connection, &mark, tip.len)?;
         let failed = |cause| JournalError::sqlite(path, "write", &cause);
+        let archivable = archive::archivable(path, &connection)?;
         let mut file = JournalFile {
             path: path.to_owned(),
             connection,
             tip,
             kept,
+            archivable,
             broken: None,
             logged: 0,
             log_room: disk.log_room(),
@@ -106,6 +118,7 @@ impl Opening {
         };
         file.settle(Log::Begins).map_err(failed)?;
         file.mark(Log::Read).map_err(failed)?;
+        file.make_shrinkable();
         Ok(file)
     }
 }
@@ -114,7 +127,8 @@ impl JournalFile {
     /// Opens the journal at `path`, or makes it if it is not there, and checks every fact in it.
     pub fn open(path: &Path, owner: &Owner) -> Result<Self, JournalError> {
         Self::open_on(&SystemDisk, path, owner, |connection, tip| {
-            scan(path, connection, tip, u64::MAX, &mut |_, _| Ok(())).map(|_| ())
+            let source = Source { disk: &SystemDisk, path, connection };
+            scan_all(source, tip, &mut |_, _| Ok(()))
         })
     }
 
@@ -137,7 +151,7 @@ impl JournalFile {
         mut each: impl FnMut(&Entry) -> Result<(), BadFact>,
     ) -> Result<Self, JournalError> {
         Self::open_on(disk, path, owner, |connection, tip| {
-            scan_ahead(path, connection, tip, &mut |position, entry| {
+            scan_ahead(disk, path, connection, tip, &mut |position, entry| {
                 each(entry).map_err(|cause| JournalError::refused(path, position, cause))
             })
         })
@@ -177,7 +191,7 @@ impl JournalFile {
         let mut opening = Opening::of(disk, path, owner)?;
         let mut tip = snapshots::resume(path, &opening.connection, past)?;
         let kept = tip.len;
-        scan_ahead(path, &mut opening.connection, &mut tip, &mut |position, entry| {
+        scan_ahead(disk, path, &mut opening.connection, &mut tip, &mut |position, entry| {
             past.apply(entry).map_err(|cause| JournalError::refused(path, position, cause))
         })?;
         opening.end(disk, path, tip, kept)
@@ -222,7 +236,79 @@ impl JournalFile {
         let size = self.piece_size();
         self.transact_for(snapshot, |change| snapshots::seal(change, snapshot, size))?;
         self.kept = self.kept.max(snapshot.head().len);
+        self.archivable = archive::archivable(&self.path, &self.connection)?;
         Ok(())
+    }
+
+    /// The positions of the facts that can be moved to the archive.
+    pub(super) fn archivable(&self) -> Range<u64> {
+        self.archivable.clone()
+    }
+
+    /// Moves facts before the oldest snapshot to the archive, as many as there are, in segments that `signer`
+    /// signs.
+    ///
+    /// # Errors
+    /// If a segment cannot be written or noted. Nothing is lost by that: each fact is in the live file or in
+    /// the archive.
+    pub fn archive(
+        &mut self,
+        disk: &dyn Disk,
+        signer: &dyn SignSegment,
+    ) -> Result<(), JournalError> {
+        let next = |file: &Self| {
+            let source = Source { disk, path: &file.path, connection: &file.connection };
+            archive::write_next(source, signer)
+        };
+        while let Some(written) = next(self)? {
+            self.note_segment(&written)?;
+            self.checkpoint_if_due();
+        }
+        while self.shrink()? {
+            self.checkpoint_if_due();
+        }
+        Ok(())
+    }
+
+    /// Notes a segment whose file is durable, and removes its facts.
+    pub(super) fn note_segment(&mut self, written: &Written) -> Result<(), JournalError> {
+        self.check(ARCHIVE)?;
+        let done = self.transact(|change, tip| {
+            let bytes = archive::note(change, written)?;
+            // What was marked last may be among the facts that are gone.
+            schema::set_head(change, tip.head())?;
+            Ok(bytes)
+        });
+        done.map_err(|cause| self.not_archived(&cause))?;
+        self.archivable.start = written.signed.head.last + 1;
+        Ok(())
+    }
+
+    /// Gives some of the file's free pages back to the disk, if they are many. Answers whether they still are.
+    pub(super) fn shrink(&mut self) -> Result<bool, JournalError> {
+        self.check(ARCHIVE)?;
+        let shrunk = match schema::has_pages_to_give(&self.connection) {
+            Ok(true) => {
+                self.transact(|change, _| schema::give_back_pages(change, SHRINK_BY)).map(|()| true)
+            }
+            other => other,
+        };
+        shrunk.map_err(|cause| self.not_archived(&cause))
+    }
+
+    /// A full disk ends the archiving and not the journal: SQLite has taken back what it could not write.
+    fn not_archived(&mut self, cause: &rusqlite::Error) -> JournalError {
+        if !is_full(cause) {
+            self.break_off(cause);
+        }
+        JournalError::sqlite(&self.path, ARCHIVE, cause)
+    }
+
+    /// Rewrites a file of a format that could not give pages back, once most of it is free.
+    fn make_shrinkable(&self) {
+        if let Err(cause) = schema::make_shrinkable(&self.connection) {
+            warn!(journal = %self.path.display(), %cause, "the file of a journal was not made smaller");
+        }
     }
 
     /// A transaction for a snapshot. A full disk ends that and not the journal: SQLite has taken back what it
@@ -233,10 +319,7 @@ impl JournalFile {
         work: impl FnOnce(&Transaction<'_>) -> Result<u64, rusqlite::Error>,
     ) -> Result<(), JournalError> {
         let action = "write a snapshot into";
-        if let Some(broken) = &self.broken {
-            let (path, cause) = (self.path.clone(), broken.to_string());
-            return Err(JournalError::Failed { path, action, cause });
-        }
+        self.check(action)?;
         let Err(cause) = self.transact(|change, _| work(change)) else { return Ok(()) };
         let error = JournalError::sqlite(&self.path, action, &cause);
         if matches!(error, JournalError::DiskFull { .. }) {
@@ -271,6 +354,13 @@ impl JournalFile {
         }
     }
 
+    /// Fails if nothing more may be written.
+    fn check(&self, action: &'static str) -> Result<(), JournalError> {
+        let Some(broken) = &self.broken else { return Ok(()) };
+        let (path, cause) = (self.path.clone(), broken.to_string());
+        Err(JournalError::Failed { path, action, cause })
+    }
+
     /// Nothing more may be appended.
     fn break_off(&mut self, cause: &rusqlite::Error) {
         let error = JournalError::sqlite(&self.path, "append to", cause);
@@ -283,7 +373,8 @@ impl JournalFile {
         from: u64,
         mut each: impl FnMut(u64, Entry) -> Result<(), JournalError>,
     ) -> Result<(), JournalError> {
-        scan(&self.path, &self.connection, &mut Tip::default(), self.tip.len, &mut |at, row| {
+        let source = Source { disk: &SystemDisk, path: &self.path, connection: &self.connection };
+        scan_all(source, &mut Tip::default(), &mut |at, row| {
             if at < from {
                 return Ok(());
             }
@@ -291,8 +382,7 @@ impl JournalFile {
                 .decode()
                 .map_err(|cause| JournalError::damaged(&self.path, at, Damage::from(cause)))?;
             each(at, entry)
-        })?;
-        Ok(())
+        })
     }
 
     /// The number of facts.
@@ -428,11 +518,8 @@ impl JournalFile {
 
     /// Closes the journal, so that it is one file again, and gives back the lock.
     pub fn close(mut self) -> Result<(), JournalError> {
+        self.check("close")?;
         let path = self.path.clone();
-        if let Some(broken) = &self.broken {
-            let cause = broken.to_string();
-            return Err(JournalError::Failed { path, action: "close", cause });
-        }
         let failed = |cause| JournalError::sqlite(&path, "close", &cause);
         self.settle(Log::Closed).map_err(failed)?;
         // The log is empty: SQLite may take it away.

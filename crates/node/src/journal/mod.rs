@@ -6,6 +6,7 @@
 //! and what happens under each fault.
 
 mod about;
+mod archive;
 mod disk;
 mod error;
 mod file;
@@ -33,6 +34,7 @@ use tenure_core::runtime::Entry;
 use tenure_core::runtime::hosted::HostedActor;
 
 pub(crate) use about::{FailedStep, FailedUnits};
+pub use archive::{SegmentDamage, SegmentHead, SignSegment, SignedHead};
 pub use disk::{Disk, SystemDisk};
 pub use error::{Damage, JournalError};
 pub use file::JournalFile;

@@ -8,14 +8,18 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use tenure_core::driver::UnitId;
+use tenure_core::model::identity::Scheme;
 use tenure_core::model::slice::RequestId;
+use tenure_core::model::verifier::Verifier;
 use tenure_core::runtime::Entry;
+use tenure_core::runtime::fact::KeysFact;
 use tenure_core::runtime::journal::Row;
 
 use super::about::{self, FailedStep, FailedUnits};
+use super::archive::{self, SignSegment, SignedHead, Written};
 use super::disk::{Disk, SystemDisk};
 use super::requests;
-use super::rows::{Tip, beside, entry_at, scan};
+use super::rows::{Source, Tip, beside, entries_at, scan};
 use super::schema;
 use super::snapshots::{self, Snapshot, Unfit};
 use super::{Damage, Head, JournalError, Owner, Past};
@@ -101,6 +105,26 @@ impl<'d> Reader<'d> {
         })
     }
 
+    /// As [`read`](Self::read), and checks the heads of the archive as well: that each follows from the one before
+    /// it, and is signed by a key that the actor had at some time, as its facts have it. Answers the heads, too.
+    pub fn verify(
+        &self,
+        mut each: impl FnMut(Entry),
+    ) -> Result<(Head, Vec<SignedHead>), JournalError> {
+        let mut keys = Verifier::new(Scheme::Ed25519);
+        let head = self.read(|_, entry| {
+            if let Some(KeysFact::Stated(statement)) = entry.fact.about_keys() {
+                keys.keys_mut().state(statement.clone());
+            }
+            each(entry);
+            Ok(())
+        })?;
+        let id = self.owner.id;
+        let is_key = |signed: &SignedHead| keys.is_key_of(id, &signed.key);
+        let (_, connection) = &*self.view.borrow();
+        Ok((head, archive::check_heads(self.source(connection), id, is_key)?))
+    }
+
     /// The snapshots in the file, newest first. The facts before them are not looked at.
     pub fn snapshots(&self) -> Result<Vec<Found>, JournalError> {
         loop {
@@ -118,7 +142,7 @@ impl<'d> Reader<'d> {
     /// If they cannot be read, and in a journal of a format before 3.
     pub fn request(&self, key: &str) -> Result<Vec<Entry>, JournalError> {
         loop {
-            let found = requests::under(&self.path, &self.view.borrow().1, key);
+            let found = requests::under(self.source(&self.view.borrow().1), key);
             if !self.look_again()? {
                 return found;
             }
@@ -133,7 +157,7 @@ impl<'d> Reader<'d> {
     pub fn about(&self, request: RequestId) -> Result<Vec<(u64, Entry)>, JournalError> {
         loop {
             let whose = (self.owner.id, request);
-            let found = about::under(&self.path, &self.view.borrow().1, whose);
+            let found = about::under(self.source(&self.view.borrow().1), whose);
             if !self.look_again()? {
                 return found;
             }
@@ -149,7 +173,7 @@ impl<'d> Reader<'d> {
         which: FailedUnits<'_>,
     ) -> Result<BTreeMap<UnitId, FailedStep>, JournalError> {
         loop {
-            let found = about::failed(&self.path, &self.view.borrow().1, which);
+            let found = about::failed(self.source(&self.view.borrow().1), which);
             if !self.look_again()? {
                 return found;
             }
@@ -162,8 +186,8 @@ impl<'d> Reader<'d> {
     /// If they cannot be read, or are not there.
     pub fn facts(&self, first: u64, count: u64) -> Result<Vec<Entry>, JournalError> {
         loop {
-            let at = |position| entry_at(&self.path, &self.view.borrow().1, position);
-            let found = (first..first.saturating_add(count)).map(at).collect();
+            let positions = first..first.saturating_add(count);
+            let found = entries_at(self.source(&self.view.borrow().1), positions);
             if !self.look_again()? {
                 return found;
             }
@@ -194,7 +218,7 @@ impl<'d> Reader<'d> {
             past.apply(&entry).map_err(|cause| JournalError::refused(path, position, cause))
         };
         while !stop() {
-            if scan(path, connection, &mut tip, CHUNK, &mut each)? == 0 {
+            if scan(self.source(connection), &mut tip, CHUNK, &mut each)? == 0 {
                 return Ok(Some(tip));
             }
         }
@@ -215,7 +239,7 @@ impl<'d> Reader<'d> {
                 // What was noted is older than what is read next, so the facts that it counts are there.
                 schema::mark_of(path, connection).and_then(|mark| {
                     let kept = snapshots::positions(path, connection)?;
-                    while scan(path, connection, &mut tip, CHUNK, &mut each)? > 0 {}
+                    while scan(self.source(connection), &mut tip, CHUNK, &mut each)? > 0 {}
                     schema::compare(path, connection, &mark, tip.len)?;
                     snapshots::none_beyond(path, connection, &kept, tip.len)
                 })
@@ -225,6 +249,19 @@ impl<'d> Reader<'d> {
                 return read.map(|()| tip.head());
             }
         }
+    }
+
+    /// Writes the next segment of the archive, if facts can be archived and the actor can sign. The writer has to
+    /// note it.
+    pub(super) fn write_segment(
+        &self,
+        signer: &dyn SignSegment,
+    ) -> Result<Option<Written>, JournalError> {
+        archive::write_next(self.source(&self.view.borrow().1), signer)
+    }
+
+    fn source<'a>(&'a self, connection: &'a Connection) -> Source<'a> {
+        Source { disk: self.disk, path: &self.path, connection }
     }
 
     /// Rereads if another process has opened the journal for writing since: what was seen may have been

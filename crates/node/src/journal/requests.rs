@@ -1,14 +1,12 @@
 //! An index of the requests that have an idempotency key: written in the transaction of the facts that it
 //! points to, so that a key is answered without a look at the others.
 
-use std::path::Path;
-
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, params};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts::Fact as F;
 
 use super::JournalError;
-use super::rows::entry_at;
+use super::rows::{Source, entries_at, entry_at};
 
 /// The request property that carries the key.
 pub(crate) const KEY: &str = "request.id";
@@ -47,7 +45,7 @@ fn mention(fact: &Fact) -> Option<Mention<'_>> {
 
 /// Enters a fact if it is about a request with a key. Answers how many bytes that brings.
 pub(super) fn enter(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     position: u64,
     fact: &Fact,
 ) -> Result<u64, rusqlite::Error> {
@@ -67,30 +65,28 @@ pub(super) fn enter(
 }
 
 /// Enters all facts of a journal that has no index yet.
-pub(super) fn enter_all(path: &Path, transaction: &Transaction<'_>) -> Result<(), JournalError> {
+pub(super) fn enter_all(source: Source<'_>) -> Result<(), JournalError> {
+    let Source { path, connection, .. } = source;
     let failed = |cause| JournalError::sqlite(path, "write", &cause);
     let kinds = "'service-manager.asked', 'service-manager.ask-refused', 'service-manager.gave-up', \
                  'service-manager.redeem-refused', 'service-manager.site-closed'";
     let sql = format!("SELECT position FROM fact WHERE kind IN ({kinds}) ORDER BY position");
-    for position in positions(transaction, &sql, []).map_err(failed)? {
-        let entry = entry_at(path, transaction, position)?;
-        enter(transaction, position, &entry.fact).map_err(failed)?;
+    for position in positions(connection, &sql, []).map_err(failed)? {
+        let entry = entry_at(source, position)?;
+        enter(connection, position, &entry.fact).map_err(failed)?;
     }
     Ok(())
 }
 
 /// The facts about the newest request under a key: the request, and those by which it came to nothing. None
 /// if there is no such request.
-pub(super) fn under(
-    path: &Path,
-    connection: &Connection,
-    key: &str,
-) -> Result<Vec<Entry>, JournalError> {
+pub(super) fn under(source: Source<'_>, key: &str) -> Result<Vec<Entry>, JournalError> {
+    let Source { path, connection, .. } = source;
     let sql = "SELECT position FROM request WHERE key = ?1 \
                AND number = (SELECT max(number) FROM request WHERE key = ?1) ORDER BY position";
     let positions = positions(connection, sql, [key]);
     let positions = positions.map_err(|cause| JournalError::reading(path, 0, &cause))?;
-    positions.into_iter().map(|position| entry_at(path, connection, position)).collect()
+    entries_at(source, positions)
 }
 
 fn positions(

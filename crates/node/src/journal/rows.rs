@@ -13,7 +13,9 @@ use tenure_core::model::time::Time;
 use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::{JournalHasher, Row};
 
-use super::{Damage, Head, JournalError};
+use super::archive::Opened;
+use super::disk::Disk;
+use super::{Damage, Head, JournalError, archive};
 
 /// How many facts are handed on at a time, and how many such batches wait.
 const BATCH: usize = 512;
@@ -69,16 +71,53 @@ impl Tip {
     }
 }
 
-/// Reads up to `most` rows from `tip` on and checks each: its place, its checksum, and that the hash
-/// stored with it is that of all rows up to it. What is checked is handed on, and what was taken is in
-/// `tip`. Answers how many.
+/// Where facts are read from: the live file of a journal, and the segments of its archive beside it.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) disk: &'a dyn Disk,
+    pub(super) path: &'a Path,
+    pub(super) connection: &'a Connection,
+}
+
+/// Reads rows from `tip` on and checks each: those of the segment that the next one is in, or up to `most` of
+/// the live file. What is checked is handed on, and what was taken is in `tip`. Answers how many; 0 at the
+/// end.
 pub(super) fn scan(
-    path: &Path,
-    connection: &Connection,
+    source: Source<'_>,
     tip: &mut Tip,
     most: u64,
     each: &mut dyn FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
 ) -> Result<u64, JournalError> {
+    let start = tip.len;
+    // The live file first: a fact that is not there any more is in a segment by then.
+    if let Some(taken) = scan_live(source, tip, most, each)? {
+        return Ok(taken);
+    }
+    let Source { path, connection, .. } = source;
+    match archive::holding(path, connection, start)? {
+        Some(noted) => archive::scan(source, &noted, tip, each)?,
+        None if is_end(path, connection, start)? => {}
+        None => return Err(JournalError::damaged(path, start, Damage::Missing)),
+    }
+    Ok(tip.len - start)
+}
+
+/// Whether there are no rows from a position on.
+fn is_end(path: &Path, connection: &Connection, position: u64) -> Result<bool, JournalError> {
+    connection
+        .prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM fact WHERE position >= ?1)")
+        .and_then(|mut statement| statement.query_row([position as i64], |row| row.get(0)))
+        .map_err(|cause| JournalError::reading(path, position, &cause))
+}
+
+/// Reads up to `most` rows of the live file from `tip` on and checks each: its place, its checksum, and that
+/// the hash stored with it is that of all rows up to it. Answers how many; nothing if the first is not there.
+pub(super) fn scan_live(
+    Source { path, connection, .. }: Source<'_>,
+    tip: &mut Tip,
+    most: u64,
+    each: &mut dyn FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
+) -> Result<Option<u64>, JournalError> {
     let (start, mut next) = (tip.len, tip.len);
     let failed = |position, cause: &rusqlite::Error| JournalError::reading(path, position, cause);
     let mut statement = connection
@@ -92,6 +131,9 @@ pub(super) fn scan(
     while let Some(row) = rows.next().map_err(|cause| failed(next, &cause))? {
         let damaged = |damage| JournalError::damaged(path, next, damage);
         let stored = Stored::of(row).map_err(|cause| damaged(Damage::Row(cause)))?;
+        if stored.position != next as i64 && next == start {
+            return Ok(None);
+        }
         if stored.position != next as i64 {
             return Err(damaged(Damage::Missing));
         }
@@ -106,7 +148,7 @@ pub(super) fn scan(
         *tip = after;
         next += 1;
     }
-    Ok(next - start)
+    Ok((next > start).then_some(next - start))
 }
 
 /// When the fact at `position` was made, and the hash that is stored with it. Only its own row is checked.
@@ -121,13 +163,35 @@ pub(super) fn fact_at(
     })
 }
 
-/// The fact at `position`. Only its own row is checked.
-pub(super) fn entry_at(
-    path: &Path,
-    connection: &Connection,
+/// The fact at `position`. Only its own row, or its segment, is checked.
+pub(super) fn entry_at(source: Source<'_>, position: u64) -> Result<Entry, JournalError> {
+    entry_or_archived(source, position, &mut None)
+}
+
+/// The facts at `positions`, each as [`entry_at`] reads it; those of one segment in a row are read together.
+pub(super) fn entries_at(
+    source: Source<'_>,
+    positions: impl IntoIterator<Item = u64>,
+) -> Result<Vec<Entry>, JournalError> {
+    let mut opened = None;
+    let entry = |position| entry_or_archived(source, position, &mut opened);
+    positions.into_iter().map(entry).collect()
+}
+
+/// A fact of the live file, or else of the segment that is in. That stays open for the next one.
+fn entry_or_archived(
+    source: Source<'_>,
     position: u64,
+    opened: &mut Option<Opened>,
 ) -> Result<Entry, JournalError> {
-    row_at(path, connection, position, |stored| Ok(stored.row.decode()?))
+    let Source { path, connection, .. } = source;
+    let live = row_at(path, connection, position, |stored| Ok(stored.row.decode()?));
+    let Err(JournalError::Damaged { damage: Damage::Missing, .. }) = &live else { return live };
+    if let Some(opened) = opened.as_ref().filter(|opened| opened.holds(position)) {
+        return opened.entry_at(path, position);
+    }
+    let Some(noted) = archive::holding(path, connection, position)? else { return live };
+    opened.insert(Opened::of(source, noted)?).entry_at(path, position)
 }
 
 /// What `take` makes of the row at `position`, whose checksum fits.
@@ -158,6 +222,7 @@ fn row_at<T>(
 /// Reads all rows from `tip` on as [`scan`] does, on a thread of its own, and hands their facts to `each`
 /// in the meantime. An error of either is that of the first fact that has one.
 pub(super) fn scan_ahead(
+    disk: &dyn Disk,
     path: &Path,
     connection: &mut Connection,
     tip: &mut Tip,
@@ -165,7 +230,10 @@ pub(super) fn scan_ahead(
 ) -> Result<(), JournalError> {
     let (batches, facts) = sync_channel(AHEAD);
     thread::scope(|scope| {
-        let reading = move || read_ahead(path, connection, tip, &batches);
+        let reading = move || {
+            let source = Source { disk, path, connection };
+            read_ahead(source, tip, &batches)
+        };
         let reading = Builder::new().name("read".to_owned()).spawn_scoped(scope, reading);
         let reading = reading.map_err(|cause| JournalError::system(path, "read", &cause))?;
         let mut folded = Ok(());
@@ -184,13 +252,13 @@ pub(super) fn scan_ahead(
 type Batch = Vec<(u64, Entry)>;
 
 fn read_ahead(
-    path: &Path,
-    connection: &Connection,
+    source: Source<'_>,
     tip: &mut Tip,
     batches: &SyncSender<Batch>,
 ) -> Result<(), JournalError> {
+    let path = source.path;
     let mut batch = Vec::with_capacity(BATCH);
-    let read = scan(path, connection, tip, u64::MAX, &mut |position, row| {
+    let mut each = |position, row: &Row<'_>| {
         let damaged = |cause| JournalError::damaged(path, position, Damage::from(cause));
         batch.push((position, row.decode().map_err(damaged)?));
         if batch.len() == BATCH {
@@ -200,9 +268,20 @@ fn read_ahead(
             batches.send(full).map_err(gone)?;
         }
         Ok(())
-    });
+    };
+    let read = scan_all(source, tip, &mut each);
     drop(batches.send(batch));
-    read.map(|_| ())
+    read
+}
+
+/// Reads all rows from `tip` on as [`scan`] does.
+pub(super) fn scan_all(
+    source: Source<'_>,
+    tip: &mut Tip,
+    each: &mut dyn FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
+) -> Result<(), JournalError> {
+    while scan(source, tip, u64::MAX, each)? > 0 {}
+    Ok(())
 }
 
 /// A row as it is in the file.

@@ -11,7 +11,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 
 use super::disk::Disk;
-use super::rows::beside;
+use super::rows::{Source, beside};
 use super::{Damage, Head, JournalError, Owner, about, requests};
 
 /// `TNRJ`, by which a file is known to be a journal.
@@ -90,6 +90,16 @@ const MIGRATIONS: &[&str] = &[
         times INTEGER NOT NULL
     ) STRICT;
 ",
+    "
+    CREATE TABLE segment (
+        number INTEGER PRIMARY KEY,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        head BLOB NOT NULL,
+        hash BLOB NOT NULL,
+        hasher BLOB NOT NULL
+    ) STRICT;
+",
 ];
 
 /// How many statements stay prepared: more than there are.
@@ -97,6 +107,12 @@ const STATEMENTS: usize = 32;
 
 /// How long to wait for a reader that is in the way of a checkpoint.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many free pages a file keeps for facts to come, however small it is.
+const KEPT_FREE: u64 = 16;
+
+/// With how many free pages a file is rewritten that cannot give them back.
+const WORTH_REWRITING: u64 = 512;
 
 /// The newest format.
 pub(super) fn newest() -> i64 {
@@ -174,8 +190,13 @@ pub(super) fn connect_to_pair(path: &Path) -> Result<Connection, rusqlite::Error
 
 /// Sets up the connection that writes. The checkpoints are the journal's own, between two commits.
 pub(super) fn prepare_to_write(connection: &Connection) -> Result<(), rusqlite::Error> {
-    let mode: String =
-        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    let mut mode = String::new();
+    let mut statement = connection.prepare("PRAGMA journal_mode = WAL")?;
+    let mut rows = statement.query([])?;
+    // Up to the end: the answer comes before the change is written, which may fail.
+    while let Some(row) = rows.next()? {
+        mode = row.get(0)?;
+    }
     if mode != "wal" {
         return Err(rusqlite::Error::InvalidParameterName(format!("journal_mode is {mode}")));
     }
@@ -185,12 +206,16 @@ pub(super) fn prepare_to_write(connection: &Connection) -> Result<(), rusqlite::
 
 /// Makes the tables in an empty file, or lifts those of an older format.
 pub(super) fn migrate(
+    disk: &dyn Disk,
     path: &Path,
     connection: &mut Connection,
     owner: &Owner,
 ) -> Result<(), JournalError> {
     let format = format_of(path, connection)?;
     let failed = |cause| JournalError::sqlite(path, "write", &cause);
+    if format == 0 {
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(failed)?;
+    }
     let steps = usize::try_from(format).ok().and_then(|format| MIGRATIONS.get(format..));
     for (step, sql) in (format..).zip(steps.unwrap_or_default()) {
         let transaction =
@@ -198,8 +223,8 @@ pub(super) fn migrate(
         transaction.execute_batch(sql).map_err(failed)?;
         match step {
             0 => found(&transaction, owner).map_err(failed)?,
-            2 => requests::enter_all(path, &transaction)?,
-            3 => about::enter_all(path, &transaction)?,
+            2 => requests::enter_all(Source { disk, path, connection: &transaction })?,
+            3 => about::enter_all(Source { disk, path, connection: &transaction })?,
             _ => {}
         }
         let end = || {
@@ -308,6 +333,49 @@ pub(super) fn set_mark(connection: &Connection, mark: &Mark) -> Result<(), rusql
     Ok(())
 }
 
+/// Writes where the journal ends into the mark, and leaves what it says about the log.
+pub(super) fn set_head(connection: &Connection, head: Head) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached("UPDATE mark SET len = ?1, hash = ?2 WHERE one = 1")?
+        .execute(params![head.len as i64, head.hash.to_bytes()])?;
+    Ok(())
+}
+
+/// How many pages of a file are free, and how many there are.
+fn free_pages(connection: &Connection) -> Result<(u64, u64), rusqlite::Error> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    Ok((number("freelist_count")? as u64, number("page_count")? as u64))
+}
+
+/// Whether a file can give pages back and has many.
+pub(super) fn has_pages_to_give(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let (free, all) = free_pages(connection)?;
+    Ok(free > KEPT_FREE.max(all / 4) && can_give_back(connection)?)
+}
+
+/// Whether a file can give free pages back: one from before format 5 cannot.
+fn can_give_back(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    connection.pragma_query_value(None, "auto_vacuum", |row| Ok(row.get::<_, i64>(0)? != 0))
+}
+
+/// Takes up to `most` free pages off the end of a file. Answers about how many bytes that brings.
+pub(super) fn give_back_pages(connection: &Connection, most: u64) -> Result<u64, rusqlite::Error> {
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({most})"))?;
+    let mut rows = statement.query([])?;
+    // One page with each step.
+    while rows.next()?.is_some() {}
+    Ok(most * 4096)
+}
+
+/// Rewrites a file from before format 5 that is mostly free, so that it is small and can give pages back.
+pub(super) fn make_shrinkable(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let (free, all) = free_pages(connection)?;
+    if free < WORTH_REWRITING || free < all / 2 || can_give_back(connection)? {
+        return Ok(());
+    }
+    connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
+}
+
 /// Compares the facts that were read, `found` of them, with what was noted before: none may be gone.
 pub(super) fn compare(
     path: &Path,
@@ -320,9 +388,12 @@ pub(super) fn compare(
         return Err(JournalError::CutShort { path: path.to_owned(), found, expected });
     }
     let Some(last) = expected.checked_sub(1) else { return Ok(()) };
-    let hash: Vec<u8> = connection
+    let hash: Option<Vec<u8>> = connection
         .query_row("SELECT hash FROM fact WHERE position = ?1", [last as i64], |row| row.get(0))
+        .optional()
         .map_err(|cause| JournalError::reading(path, last, &cause))?;
+    // Archived since it was noted, after more facts.
+    let Some(hash) = hash else { return Ok(()) };
     if hash != mark.head.hash.to_bytes() {
         return Err(JournalError::damaged(path, last, Damage::Chain));
     }

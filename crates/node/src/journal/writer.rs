@@ -10,6 +10,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::runtime::Entry;
 use tenure_core::runtime::journal::AppendError;
 
+use super::archive::Written;
 use super::snapshotter::{Part, Snapshots, Snapshotter};
 use super::{Head, JournalError, JournalFile};
 
@@ -34,6 +35,8 @@ pub(super) enum Work {
     Append(Append),
     /// To write a part of a snapshot.
     Part(Part),
+    /// To note a segment of the archive, or else to give free pages back. Answers whether there are more.
+    Archive(Option<Box<Written>>, SyncSender<Result<bool, JournalError>>),
     /// To keep words of peers.
     Watermarks(Vec<(ActorId, PeerWatermark)>),
 }
@@ -160,6 +163,14 @@ fn run(
     while let Some(first) = next.take().or_else(|| work.recv().ok()) {
         match first {
             Work::Part(part) => part.write(&mut file),
+            Work::Archive(written, done) => {
+                let result = match written {
+                    Some(written) => file.note_segment(&written).map(|()| true),
+                    None => file.shrink(),
+                };
+                // The waiting task may have been cancelled.
+                drop(done.send(result));
+            }
             Work::Watermarks(watermarks) => file.save_watermarks(&watermarks),
             Work::Append(first) => {
                 let mut size = first.entries.len();
@@ -170,7 +181,7 @@ fn run(
                             size += append.entries.len();
                             group.push(append);
                         }
-                        Ok(other @ (Work::Part(_) | Work::Watermarks(_))) => {
+                        Ok(other @ (Work::Part(_) | Work::Archive(..) | Work::Watermarks(_))) => {
                             next = Some(other);
                             break;
                         }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
 
+mod archive;
 mod damage;
 mod life;
 mod parts;

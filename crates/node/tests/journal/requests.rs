@@ -98,7 +98,7 @@ fn of_all_facts_only_those_of_the_key_are_read() {
 #[test]
 fn a_journal_without_an_index_is_given_one() {
     let (place, facts) = journal();
-    place.edit("DROP TABLE request; DROP TABLE about; DROP TABLE lease; DROP TABLE unit; PRAGMA user_version = 2");
+    place.edit("DROP TABLE request; DROP TABLE about; DROP TABLE lease; DROP TABLE unit; DROP TABLE segment; PRAGMA user_version = 2");
     place.open().unwrap().close().unwrap();
     assert_eq!(under(&place, "a").unwrap(), [facts[4].clone(), facts[6].clone()]);
     assert_eq!(under(&place, "b").unwrap(), [facts[3].clone(), facts[7].clone()]);
@@ -124,7 +124,7 @@ fn the_facts_about_a_request_are_found_without_the_others() {
 #[test]
 fn a_journal_without_an_index_of_its_facts_is_given_one() {
     let (place, _) = journal();
-    place.edit("DROP TABLE about; DROP TABLE lease; DROP TABLE unit; PRAGMA user_version = 3");
+    place.edit("DROP TABLE about; DROP TABLE lease; DROP TABLE unit; DROP TABLE segment; PRAGMA user_version = 3");
     assert!(about(&place, 3).is_err());
     place.open().unwrap().close().unwrap();
     assert_eq!([1, 2, 3].map(|number| about(&place, number).unwrap()), [[0, 2], [3, 7], [4, 6]]);

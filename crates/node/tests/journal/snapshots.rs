@@ -34,7 +34,7 @@ fn hosted(margin: Span) -> HostedActor {
 }
 
 /// The actor as all facts before `len` make it.
-fn folded(len: u64) -> HostedActor {
+pub(crate) fn folded(len: u64) -> HostedActor {
     let mut hosted = hosted(Span::SECOND);
     facts(0..len).iter().for_each(|entry| hosted.actor_mut().replay(entry).unwrap());
     hosted
@@ -194,7 +194,7 @@ fn facts_that_are_gone_from_before_a_snapshot_are_missed() {
 #[test]
 fn a_journal_of_the_first_format_is_lifted() {
     let place = Place::with(10);
-    place.edit("DROP TABLE snapshot; DROP TABLE piece; DROP TABLE word; DROP TABLE request; DROP TABLE about; DROP TABLE lease; DROP TABLE unit; PRAGMA user_version = 1");
+    place.edit("DROP TABLE snapshot; DROP TABLE piece; DROP TABLE word; DROP TABLE request; DROP TABLE about; DROP TABLE lease; DROP TABLE unit; DROP TABLE segment; PRAGMA user_version = 1");
     let reader = Reader::open(&place.path()).unwrap();
     assert_eq!(reader.read(|_, _| Ok(())).unwrap().len, 10);
     assert!(reader.snapshots().unwrap().is_empty());
@@ -211,6 +211,7 @@ fn snapshots_are_taken_behind_the_writers_back() {
     let (file, _) = resume_with(&place, Span::SECOND).unwrap();
     let snapshots = Snapshots {
         every: 500,
+        archive: None,
         build: Arc::new(|| Some(hosted(Span::SECOND))),
         disk: Arc::new(SystemDisk),
     };
