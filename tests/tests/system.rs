@@ -14,6 +14,8 @@ mod in_place;
 mod network;
 #[path = "system/archive.rs"]
 mod archive;
+#[path = "system/backup.rs"]
+mod backup;
 #[path = "system/keys.rs"]
 mod keys;
 #[path = "system/inventory.rs"]

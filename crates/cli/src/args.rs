@@ -11,6 +11,7 @@ use tenure_core::model::time::Span;
 use tenure_sim::simulate::Family;
 use tenure_sim::workload::parse_span;
 
+use crate::backup::{BackupArgs, RestoreArgs};
 use crate::journal::JournalCommand;
 use crate::live::args::{
     BrokerCommand, ConfigCommand, DevArgs, Endpoint, LeaseCommand, SiteCommand, SliceCommand,
@@ -81,6 +82,10 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
         data: PathBuf,
     },
+    /// Copy the data of a deployment into a folder, while it runs or not
+    Backup(BackupArgs),
+    /// Make a data folder of a backup
+    Restore(RestoreArgs),
     /// Check configurations
     Config {
         #[command(subcommand)]

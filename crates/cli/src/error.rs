@@ -8,6 +8,7 @@ use tenure_core::model::time::Span;
 use tenure_laws::Violation;
 use tenure_node::api::client::ClientError;
 use tenure_node::api::{Code, LeaseName, LeaseView};
+use tenure_node::backup::BackupError;
 use tenure_node::journal::JournalError;
 use tenure_node::run::RunError;
 use tenure_sim::emulation::EmulationError;
@@ -106,6 +107,9 @@ pub(crate) enum Error {
     /// A journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// There is no backup, or nothing was made of one.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// A folder without journals.
     #[error("there are no journals in {}", .0.display())]
     NoJournals(PathBuf),
@@ -244,6 +248,7 @@ impl Error {
             | Self::Show(_)
             | Self::Run(_)
             | Self::Journal(_)
+            | Self::Backup(_)
             | Self::NoJournals(_)
             | Self::Fork { .. }
             | Self::Violated(_)
@@ -292,6 +297,7 @@ impl Error {
             }
             Self::Broken { again, .. } => Some(format!("to see it again: {again}")),
             Self::Journal(error) => Some(error.help().to_owned()),
+            Self::Backup(error) => Some(error.help().to_owned()),
             Self::Fork { help, .. } => Some(help.clone()),
             Self::NoJournals(_) => Some(
                 "name a folder that `tenure emulate --journals` has filled, of a sweep one of the \

@@ -1,7 +1,7 @@
 //! `tenure journal`: whether journals are whole, what is in them, how things stood.
 
 mod fork;
-mod listing;
+pub(crate) mod listing;
 mod paths;
 mod replay;
 mod show;

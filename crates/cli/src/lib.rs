@@ -6,6 +6,7 @@
 //! no in more ways, each with a code of its own.
 
 mod args;
+mod backup;
 mod demand;
 mod emulate;
 mod error;
@@ -151,6 +152,8 @@ fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
         Command::Man { folder } => manual::pages(folder, console),
         Command::Emulate(args) => emulate::emulate(args, console),
         Command::Simulate(args) => simulate::simulate(args, console),
+        Command::Backup(args) => backup::backup(args, console.out),
+        Command::Restore(args) => backup::restore(args, console.out),
         Command::Journal { command } => journal::run(command, console),
         Command::Workload { command: WorkloadCommand::Show(args) } => {
             Ok(workload::show(args, console.out)?)

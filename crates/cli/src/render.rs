@@ -42,6 +42,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Broken { .. }
         | Error::Unreached(_)
         | Error::Journal(_)
+        | Error::Backup(_)
         | Error::NoJournals(_)
         | Error::Fork { .. }
         | Error::Violated(_)
@@ -180,6 +181,7 @@ impl Facts {
             | Error::Broken { .. }
             | Error::Unreached(_)
             | Error::Journal(_)
+            | Error::Backup(_)
             | Error::NoJournals(_)
             | Error::Fork { .. }
             | Error::Violated(_)

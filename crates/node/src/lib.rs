@@ -15,3 +15,4 @@ pub mod deployment;
 pub mod config;
 pub mod api;
 pub mod run;
+pub mod backup;

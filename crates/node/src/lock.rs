@@ -71,15 +71,32 @@ impl Lock {
     /// Takes the lock in the file at `path`, which is made if it is not there. Waits a few seconds for
     /// its holder.
     pub(crate) fn take(path: &Path) -> Result<Self, LockError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(path)?;
+        let mut file = open(path)?;
         wait(&mut file, path, || thread::sleep(PAUSE))?;
+        Self::held(file)
+    }
+
+    /// As [`take`](Self::take), without waiting.
+    pub(crate) fn try_take(path: &Path) -> Result<Self, LockError> {
+        let mut file = open(path)?;
+        if try_lock(&file)? {
+            Self::held(file)
+        } else {
+            Err(LockError::Held(Holder::of(&mut file)))
+        }
+    }
+
+    fn held(mut file: File) -> Result<Self, LockError> {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", process::id())?;
         Ok(Self(file))
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// Waits until the lock is ours, with a pause between two attempts.

@@ -29,8 +29,16 @@ fn peer(name: &str, role: &str, id: &str, address: Option<&str>) -> String {
     format!("[peer.{name}]\nrole = \"{role}\"\nid = \"{id}\"\n{address}")
 }
 
-#[test]
-fn actors_of_three_processes_lease_over_tls() {
+/// A site, its broker and a guest, each in a process of its own.
+pub(crate) struct Trio {
+    pub(crate) site: Deployment,
+    /// The configuration of the site.
+    pub(crate) of_site: String,
+    pub(crate) broker: Deployment,
+    pub(crate) guest: Deployment,
+}
+
+pub(crate) fn trio() -> Trio {
     let folder = || tempfile::tempdir().expect("a folder");
     let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
     let site = key(&at_site, "alpha");
@@ -42,12 +50,18 @@ fn actors_of_three_processes_lease_over_tls() {
     let guest = peer("guest", "service-manager", &guest, None);
     let of_site =
         format!("listen = \"{site_address}\"\n[site.alpha]\nunits = 2\n{exchange}{guest}");
-    let mut site = Deployment::of(&of_site, at_site);
+    let site = Deployment::of(&of_site, at_site);
     let broker = Deployment::of(
         &format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{guest}"),
         at_broker,
     );
     let guest = Deployment::of(&format!("[service-manager.guest]\n{alpha}{exchange}"), at_guest);
+    Trio { site, of_site, broker, guest }
+}
+
+#[test]
+fn actors_of_three_processes_lease_over_tls() {
+    let Trio { mut site, of_site, broker, guest } = trio();
     let lease = guest.json("lease request 2 --for 1h --wait")[0].clone();
     assert_eq!((&lease["state"], &lease["site"]), (&"active".into(), &"alpha".into()), "{lease}");
     assert_eq!(site.json("site list")[0]["leased"], 2);

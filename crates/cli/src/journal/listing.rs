@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 use crate::text::{line, printable};
 
 /// Rows under a title; the keys of the JSON form are the columns.
-pub(super) struct Listing {
+pub(crate) struct Listing {
     pub(super) title: &'static str,
     columns: &'static [&'static str],
     rows: Vec<Vec<Value>>,
 }
 
 impl Listing {
-    pub(super) fn new(title: &'static str, columns: &'static [&'static str]) -> Self {
+    pub(crate) fn new(title: &'static str, columns: &'static [&'static str]) -> Self {
         Self { title, columns, rows: Vec::new() }
     }
 
-    pub(super) fn add<const N: usize>(&mut self, row: [Value; N]) {
+    pub(crate) fn add<const N: usize>(&mut self, row: [Value; N]) {
         self.rows.push(row.into());
     }
 
@@ -58,7 +58,7 @@ pub(super) fn object(mut about: Map<String, Value>, lists: &[Listing]) -> Value 
 }
 
 /// Prints lists one after another, or as one object with a key for each beside those of `about`.
-pub(super) fn print(
+pub(crate) fn print(
     about: Map<String, Value>,
     lists: &[Listing],
     json: bool,

@@ -7,6 +7,7 @@
 
 mod about;
 mod archive;
+mod copy;
 mod disk;
 mod error;
 mod file;
@@ -35,6 +36,7 @@ use tenure_core::runtime::hosted::HostedActor;
 
 pub(crate) use about::{FailedStep, FailedUnits};
 pub use archive::{SegmentDamage, SegmentHead, SignSegment, SignedHead};
+pub(crate) use copy::views;
 pub use disk::{Disk, SystemDisk};
 pub use error::{Damage, JournalError};
 pub use file::JournalFile;

@@ -30,7 +30,7 @@ const CHUNK: u64 = 10_000;
 
 /// How the file is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OpenMode {
+pub(super) enum OpenMode {
     /// There is no log: the file is all there is.
     File,
     /// There is a log, and no process has the two open: they are read without a file that others would share.
@@ -284,7 +284,8 @@ fn snapshots_in(path: &Path, connection: &Connection) -> Result<Vec<Found>, Jour
     positions.map(|at| Ok((at, snapshots::load(path, &view, at)?))).collect()
 }
 
-fn look(disk: &dyn Disk, path: &Path) -> Result<(OpenMode, Connection), JournalError> {
+/// Opens a journal as it is found.
+pub(super) fn look(disk: &dyn Disk, path: &Path) -> Result<(OpenMode, Connection), JournalError> {
     let sight = OpenMode::of(disk, path)?;
     let connection = match sight {
         OpenMode::File => schema::connect_to_file_alone(path, disk.vfs()),

@@ -71,6 +71,12 @@ impl Noted {
         Segment::parse(&bytes).map_err(wrong)
     }
 
+    /// Copies its file to the archive of a copy of the journal.
+    pub(super) fn copy(&self, disk: &dyn Disk, path: &Path, to: &Path) -> Result<(), JournalError> {
+        let (bytes, file) = (self.bytes(disk, path)?, file_of(to, self.number));
+        disk.put(&file, &bytes).map_err(|cause| JournalError::system(&file, "write", &cause))
+    }
+
     fn bytes(&self, disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, JournalError> {
         let file = file_of(path, self.number);
         disk.read(&file).map_err(|cause| {
