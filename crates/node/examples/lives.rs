@@ -5,12 +5,14 @@
 //! cargo run --release -p tenure-node --example lives -- full [SECONDS] [LIVES]
 //! cargo run --release -p tenure-node --example lives -- paced LIVES-PER-SECOND [SECONDS]
 //! cargo run --release -p tenure-node --example lives -- hold LEASES
+//! cargo run --release -p tenure-node --example lives -- disk [LIVES]
 //! ```
 //!
 //! In a life a guest asks for a unit, has it joined, and gives it back. Site, broker and guest sign and sync
 //! all of it; drivers do nothing. `full` keeps so many LIVES under way; `paced` begins one at fixed instants,
 //! however long the others take; `hold` begins leases that stay, and starts the deployment again with them.
-//! Each prints one line of JSON.
+//! Each prints one line of JSON. `disk` prints what the journals of so many lives take, before and after their facts
+//! are archived.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
@@ -26,7 +28,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use common::{Plans, ask, now, of, start};
+use common::{Plans, ask, now, of, parts, signer, start};
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
 use tenure_core::runtime::AnyActor;
@@ -40,7 +42,8 @@ use tenure_core::model::verifier::Verifier;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
 use tenure_node::deployment::Running;
-use tenure_node::host::{Handle, HostError};
+use tenure_node::host::{ActorInfo, Handle, HostError, Limits};
+use tenure_node::journal::{JournalFile, Owner, Reader, SystemDisk};
 use tokio::sync::oneshot;
 
 /// How many lives are under way at full load.
@@ -122,7 +125,11 @@ fn main() {
             let leases = number().unwrap_or(50_000);
             system.block_on(within(PATIENCE_TO_HOLD, hold(folder.path(), leases)));
         }
-        other => panic!("`{other}` is none of full, paced, hold"),
+        "disk" => {
+            let lives = number().unwrap_or(10_000);
+            system.block_on(within(PATIENCE_TO_HOLD, disk(folder.path(), lives)));
+        }
+        other => panic!("`{other}` is none of full, paced, hold, disk"),
     }
 }
 
@@ -224,6 +231,60 @@ async fn hold(folder: &Path, leases: u32) {
         began.elapsed().as_secs_f64(),
     );
     running.stop().await.unwrap();
+}
+
+/// Lives so many lives, and prints what each journal takes before and after all facts but the last are archived.
+/// Each has one snapshot, as of a stop in good order.
+async fn disk(folder: &Path, lives: u32) {
+    let limits = Limits { snapshot: u64::MAX, ..Limits::default() };
+    let plans = Plans { units: UNITS, limits, ..Plans::default() };
+    let running = start(folder, &plans).await;
+    let guest = of(&running, Role::ServiceManager);
+    let tally = Tally::default();
+    actix::spawn(listen(guest.clone(), tally.clone()));
+    let beginners = (0..AT_A_TIME).map(|_| {
+        let (guest, tally) = (guest.clone(), tally.clone());
+        actix::spawn(async move {
+            while !tally.over.get() {
+                once(guest.clone(), tally.clone()).await;
+                tally.over.set(tally.lives.get() + u64::from(AT_A_TIME) > lives.into());
+            }
+        })
+    });
+    for beginner in beginners.collect::<Vec<_>>() {
+        beginner.await.unwrap();
+    }
+    running.stop().await.unwrap();
+    println!("{} lives; bytes per life", tally.lives.get());
+    println!("actor     facts  before  after  archive  live file  state in it");
+    let per_life = |bytes: u64| bytes / tally.lives.get();
+    for index in 0..3 {
+        let signer = signer(&plans, index);
+        let part = parts(folder, &plans).remove(usize::from(index));
+        let ActorInfo { name, role, id } = part.info;
+        let (path, owner) = (part.journal, Owner { name, role, id });
+        let before = fs::metadata(&path).unwrap().len();
+        let mut file = JournalFile::open(&path, &owner).unwrap();
+        file.archive(&SystemDisk, &signer).unwrap();
+        let facts = file.len();
+        file.close().unwrap();
+        let after = fs::metadata(&path).unwrap().len();
+        let segments = fs::read_dir(format!("{}-archive", path.display())).unwrap();
+        let archive: u64 = segments.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+        let snapshots = Reader::open(&path).unwrap().snapshots().unwrap();
+        let state: usize =
+            snapshots.iter().map(|(_, kept)| kept.as_ref().unwrap().body().len()).sum();
+        println!(
+            "{:<9} {:>5.1} {:>7} {:>6} {:>8} {:>10} {:>12}",
+            owner.name,
+            facts as f64 / tally.lives.get() as f64,
+            per_life(before),
+            per_life(after + archive),
+            per_life(archive),
+            per_life(after),
+            per_life(state as u64),
+        );
+    }
 }
 
 /// Asks for as many as the guest takes; asks again where it is busy.
