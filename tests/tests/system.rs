@@ -32,6 +32,10 @@ mod leases;
 mod drivers;
 #[path = "system/answers.rs"]
 mod answers;
+#[path = "../../crates/node/tests/exposition/mod.rs"]
+mod exposition;
+#[path = "system/service.rs"]
+mod service;
 #[path = "system/control_api.rs"]
 mod control_api;
 #[path = "system/sessions.rs"]

@@ -31,7 +31,7 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "\
     Exit codes: 0 ok, 1 error, 2 usage; of a live deployment 3 not found, or can never be served, \
     75 busy, 77 denied, 124 timed out, 130 interrupted\n\n\
-    TENURE_LOG=info logs to standard error, and a deployment logs warnings without it; NO_COLOR is honoured";
+    TENURE_LOG=debug logs more to standard error, and of other commands than dev and up at all; NO_COLOR is honoured";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

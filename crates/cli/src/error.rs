@@ -310,7 +310,11 @@ impl Error {
                 "start one with `tenure dev`, or name its data folder with `--data`".to_owned(),
             ),
             Self::Client(ClientError::Denied { .. }) => {
-                Some("run the command as the user who runs the deployment, or as root".to_owned())
+                Some(
+                    "run the command as the user who runs the deployment, as root, or as a member of its \
+                     `socket-group`"
+                        .to_owned(),
+                )
             }
             Self::Client(ClientError::Refused(no)) => no.help.clone(),
             Self::NotGranted(lease) if !lease.offers.is_empty() => Some(format!(

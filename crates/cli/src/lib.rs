@@ -14,6 +14,7 @@ mod live;
 mod manual;
 mod journal;
 mod keep;
+mod log;
 mod moment;
 mod progress;
 mod render;
@@ -56,7 +57,7 @@ struct Console<'a> {
 
 /// Runs the command of this process.
 pub fn main() -> ExitCode {
-    start_log();
+    log::start(Cli::try_parse().ok().as_ref());
     let terminal = io::stderr().is_terminal();
     // https://no-color.org: any value but the empty one.
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -83,19 +84,6 @@ impl<W: Write> Write for Pipe<W> {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             flushed => flushed,
         }
-    }
-}
-
-/// Logs to standard error what the variable `TENURE_LOG` asks for: `info`, `debug` or a filter such as
-/// `tenure=debug`. A deployment logs warnings if it is not set.
-fn start_log() {
-    let runs =
-        std::env::args_os().nth(1).is_some_and(|command| command == "dev" || command == "up");
-    let filter = std::env::var("TENURE_LOG").ok().or_else(|| runs.then(|| "warn".to_owned()));
-    if let Some(filter) = filter {
-        let filter = tracing_subscriber::EnvFilter::new(filter);
-        let guarded = || Guarded::new(io::stderr(), Form::Event);
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(guarded).init();
     }
 }
 

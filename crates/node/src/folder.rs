@@ -1,26 +1,54 @@
-//! The data folder, which no one but its owner may enter: anyone who can read a journal can lock it too.
+//! The data folder, which no one but its owner may enter: anyone who can read a journal can lock it too. A group
+//! that may use the socket passes through it, and finds all else closed.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 
+use nix::unistd::Gid;
 use tracing::warn;
 
 const PRIVATE: u32 = 0o700;
+const PASSABLE: u32 = 0o710;
 const STICKY: u32 = 0o1000;
 
 /// Marks a folder as a data folder.
 const MARKS: [&str; 3] = ["lock", "keys", "journals"];
 
-/// Makes a data folder, whatever the umask, or closes one that is there to other users.
+/// The folders in it, none of which is for a group.
+const FOLDERS: [&str; 3] = ["keys", "journals", "drivers"];
+
+/// Makes a data folder, whatever the umask, or closes one that is there to other users. A `group` may pass through
+/// it, and neither list nor open what is in it.
 ///
 /// One that is not a deployment's and holds other folders, or that is sticky, is not changed: it may be meant
 /// to be open, as `/home` and `/tmp` are.
 ///
 /// # Errors
 /// If it cannot be made or closed, belongs to another user, or is open and not a deployment's.
-pub(crate) fn open(path: &Path) -> io::Result<()> {
+pub(crate) fn open(path: &Path, group: Option<Gid>) -> io::Result<()> {
+    close(path, group)?;
+    let Some(group) = group else { return Ok(()) };
+    for folder in FOLDERS {
+        match DirBuilder::new().mode(PRIVATE).create(path.join(folder)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) | Ok(()) => {}
+        }
+    }
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let (kind, mode) = (entry.file_type()?, entry.metadata()?.mode() & 0o7777);
+        if mode & 0o077 != 0 && (kind.is_dir() || kind.is_file()) {
+            fs::set_permissions(entry.path(), Permissions::from_mode(mode & !0o077))?;
+        }
+    }
+    chown(path, None, Some(group.as_raw()))?;
+    fs::set_permissions(path, Permissions::from_mode(PASSABLE))
+}
+
+/// Makes a data folder, or closes one that is there to all but a group that passes through it.
+fn close(path: &Path, group: Option<Gid>) -> io::Result<()> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -34,7 +62,8 @@ pub(crate) fn open(path: &Path) -> io::Result<()> {
     }
     check_owner(&found, path)?;
     let mode = found.mode() & 0o777;
-    if mode & 0o077 == 0 {
+    let is_theirs = group.is_some_and(|group| group.as_raw() == found.gid());
+    if mode & 0o077 == 0 || (is_theirs && mode == PASSABLE) {
         return Ok(());
     }
     if found.mode() & STICKY != 0 || !is_data_folder(path)? {
@@ -85,7 +114,7 @@ mod tests {
     fn a_new_folder_is_private() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("above/data");
-        open(&path).unwrap();
+        open(&path, None).unwrap();
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o700, 0o700));
     }
 
@@ -103,7 +132,7 @@ mod tests {
                 file => fs::write(path.join(file), "").unwrap(),
             }
             fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-            open(&path).unwrap();
+            open(&path, None).unwrap();
             assert_eq!(mode(&path), 0o700, "{held}");
         }
     }
@@ -115,11 +144,30 @@ mod tests {
             let path = place.path().join(format!("with-{held}"));
             fs::create_dir_all(path.join(held)).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(open_to)).unwrap();
-            let error = open(&path).unwrap_err().to_string();
+            let error = open(&path, None).unwrap_err().to_string();
             assert!(error.contains("chmod 700"), "{error}");
             assert_eq!(mode(&path), open_to & 0o777);
             fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
-            open(&path).unwrap();
+            open(&path, None).unwrap();
         }
+    }
+
+    #[test]
+    fn a_group_passes_through_and_finds_all_else_closed() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, own) = (place.path().join("data"), Gid::effective());
+        fs::create_dir_all(path.join("journals")).unwrap();
+        fs::write(path.join("live.toml"), "").unwrap();
+        fs::set_permissions(path.join("journals"), Permissions::from_mode(0o755)).unwrap();
+        for _ in 0..2 {
+            open(&path, Some(own)).unwrap();
+            assert_eq!((mode(&path), fs::metadata(&path).unwrap().gid()), (0o710, own.as_raw()));
+            for folder in FOLDERS {
+                assert_eq!(mode(&path.join(folder)), 0o700, "{folder}");
+            }
+            assert_eq!(mode(&path.join("live.toml")) & 0o077, 0);
+        }
+        open(&path, None).unwrap();
+        assert_eq!(mode(&path), 0o700, "without the setting it is closed again");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing is acknowledged before it is durable, so that a process may die at any instant.
 
+mod exposition;
 mod folder;
 pub mod lock;
 pub mod journal;

@@ -1,13 +1,14 @@
 //! A deployment from start to stop: actors, generated demand, the control API, signals.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, process};
 
+use nix::unistd::Gid;
 use tenure_core::runtime::AnyActor;
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -19,6 +20,7 @@ use crate::api::{self, AppState};
 use crate::clock::Clock;
 use crate::config::{AssemblyError, Config, Demand};
 use crate::deployment::{BadStop, Down, Running, StartError};
+use crate::exposition::{self, ExpositionError};
 use crate::folder;
 use crate::host::{Handle, HostFailure};
 use crate::lock::{Holder, Lock, LockError};
@@ -54,6 +56,9 @@ pub enum RunError {
         /// What the system says.
         cause: io::Error,
     },
+    /// Figures cannot be served.
+    #[error(transparent)]
+    Exposition(#[from] ExpositionError),
     /// Another process runs on the same data.
     #[error("{} is in use by {holder}", .data.display())]
     InUse {
@@ -106,6 +111,9 @@ impl RunError {
             Self::Network(NetworkError::Listen { .. }) => Some(
                 "set `listen` to an address of this machine that no other program has".to_owned(),
             ),
+            Self::Exposition(_) => Some(
+                "set `metrics` to a port of this machine that no other program has".to_owned(),
+            ),
             Self::Folder { .. }
             | Self::Network(_)
             | Self::Assembly(_)
@@ -150,7 +158,8 @@ pub fn run(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), Run
 async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), RunError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
-    let _lock = lock(data)?;
+    let group = config.admitted_group()?;
+    let _lock = lock(data, group)?;
     config.admit(data)?;
     let deployment = config.assemble(data)?;
     let clock = Arc::clone(&deployment.clock);
@@ -161,11 +170,16 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
         return Err(RunError::Folder { data: data.to_owned(), cause });
     }
     let socket = data.join(SOCKET);
-    let listener = match listen(&socket) {
-        Ok(listener) => listener,
-        Err(cause) => {
+    let opened = match (listen(&socket, group), exposition::listen(config.metrics).await) {
+        (Ok(listener), Ok(exposition)) => Ok((listener, exposition)),
+        (Err(cause), _) => Err(RunError::Socket { path: socket.clone(), cause }),
+        (_, Err(cause)) => Err(cause.into()),
+    };
+    let (listener, exposition) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
             running.stop().await?;
-            return Err(RunError::Socket { path: socket, cause });
+            return Err(error);
         }
     };
     for (name, manager) in &config.service_managers {
@@ -174,7 +188,11 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
             actix::spawn(follow(handle.clone(), demand, Arc::clone(&clock)));
         }
     }
-    let app = AppState::new(&running, config.clone(), data.to_owned(), clock);
+    if let Some(exposition) = exposition {
+        info!(address = %exposition.address(), "metrics are served");
+        actix::spawn(exposition.serve(running.metrics().clone()));
+    }
+    let app = AppState::new(&running, config.clone(), data.to_owned(), clock).admitting(group);
     let served = actix::spawn(serve(listener, Rc::new(app)));
     delegated(&running).await;
     info!(pid = process::id(), socket = %socket.display(), "ready");
@@ -207,9 +225,9 @@ async fn all_down(running: &mut Running) -> Down {
 }
 
 /// Keeps other users and processes away from a data folder, which is made if it is not there.
-fn lock(data: &Path) -> Result<Lock, RunError> {
+fn lock(data: &Path, group: Option<Gid>) -> Result<Lock, RunError> {
     let failed = |cause| RunError::Folder { data: data.to_owned(), cause };
-    folder::open(data).map_err(failed)?;
+    folder::open(data, group).map_err(failed)?;
     Lock::take(&data.join("lock")).map_err(|error| match error {
         LockError::Held(holder) => RunError::InUse { data: data.to_owned(), holder },
         LockError::System(cause) => failed(cause),
@@ -252,15 +270,19 @@ async fn serve(listener: UnixListener, app: Rc<AppState>) {
     }
 }
 
-/// Opens the socket for its owner alone. One that a killed process left behind is removed: the data folder
+/// Opens the socket for its owner alone, or for a group too. One that a killed process left behind is removed: the data folder
 /// is locked by now, so no other process can be listening.
-fn listen(path: &Path) -> io::Result<UnixListener> {
+fn listen(path: &Path, group: Option<Gid>) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Err(_) | Ok(()) => {}
     }
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    if let Some(group) = group {
+        chown(path, None, Some(group.as_raw()))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    }
     Ok(listener)
 }
 

@@ -22,6 +22,7 @@ pub(crate) use sequence::WaitFor;
 pub(crate) use ticket::{SplitArgs, TakeArgs, TicketCommand, VerifyArgs};
 
 use self::sequence::wait_for;
+use crate::log::LogFormat;
 use crate::when;
 
 /// The deployment to address, and the output format.
@@ -83,6 +84,10 @@ pub(crate) struct DevArgs {
     /// Set a key of the configuration [may be repeated]
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<Override>,
+
+    /// The form of the log, on standard error
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) log_format: LogFormat,
 }
 
 /// Run the actors of a configuration in this process.
@@ -99,6 +104,10 @@ pub(crate) struct UpArgs {
     /// Set a key of the configuration [may be repeated]
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<Override>,
+
+    /// The form of the log, on standard error
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]

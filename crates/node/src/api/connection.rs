@@ -114,11 +114,11 @@ impl Server {
     }
 
     async fn converse(&self, stream: UnixStream, place: Place) -> io::Result<()> {
-        let peer = stream.peer_cred()?.uid();
-        let own = rustix::process::geteuid().as_raw();
+        let (user, own) = (stream.peer_cred()?, rustix::process::geteuid().as_raw());
+        let peer = user.uid();
         let (read, half) = stream.into_split();
         let mut out = Writer { half, timeout: self.limits.answer };
-        if peer != own && peer != 0 {
+        if peer != own && peer != 0 && !self.app.admits(user).await {
             warn!("user {peer} was turned away: the deployment is user {own}'s");
             let message = format!("this deployment is user {own}'s, not user {peer}'s");
             return out.write(&ApiError::new(Code::Denied, message).into()).await;

@@ -1,6 +1,7 @@
 //! The control API: requests and answers, one JSON object a line, over a Unix socket.
 //!
-//! A connection is taken from the user who runs the deployment, and from root; the kernel says who it is.
+//! A connection is taken from the user who runs the deployment, from root, and from members of a group that is
+//! configured; the kernel says who it is.
 //! A request that changes state is answered once the change is durable.
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
@@ -11,6 +12,7 @@ pub mod client;
 mod connection;
 mod delegate;
 mod delegation_view;
+mod group;
 mod keys;
 mod leases;
 mod peers;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nix::unistd::Gid;
 use serde::Serialize;
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
@@ -40,6 +41,8 @@ pub struct AppState {
     names: Names,
     network: Option<Network>,
     metrics: Metrics,
+    /// Who may ask beside owner and root.
+    group: Option<Gid>,
     /// Held while a request with an id is made, so that none is made twice.
     asking: Mutex<()>,
     /// Held while a change with a key is made.
@@ -63,10 +66,20 @@ impl AppState {
             names,
             network: running.network().cloned(),
             metrics: running.metrics().clone(),
+            group: None,
             asking: Mutex::default(),
             once: Mutex::default(),
             handles,
         }
+    }
+
+    /// The same, for a group that may ask too.
+    pub(crate) fn admitting(self, group: Option<Gid>) -> Self {
+        Self { group, ..self }
+    }
+
+    pub(super) fn group(&self) -> Option<Gid> {
+        self.group
     }
 
     pub(super) fn now(&self) -> Time {

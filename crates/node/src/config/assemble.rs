@@ -92,6 +92,7 @@ impl Config {
     /// # Errors
     /// The first that does not, with its place.
     pub fn check(&self) -> Result<(), AssemblyError> {
+        self.admitted_group()?;
         for (name, Site { mapper, driver, .. }) in &self.sites {
             let who = (Role::SiteAuthority, name);
             self.check_mapper(mapper, Registry::site_authority, who)?;

@@ -3,7 +3,9 @@
 //! More units and other attributes are journaled by the site at its start, and surplus units are withdrawn
 //! after it. What the journals do not allow is refused here, before any actor starts.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tenure_config::{ConfigError, Place, Source};
@@ -252,7 +254,10 @@ impl Config {
     /// The file cannot be written.
     pub fn keep(&self, data: &Path) -> std::io::Result<()> {
         let aside = data.join(format!("{KEPT}.new"));
-        fs::write(&aside, format!("{HEADER}{}", self.text))?;
+        // Members of a group may be let into the folder, to the socket.
+        let options =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
+        options.open(&aside)?.write_all(format!("{HEADER}{}", self.text).as_bytes())?;
         fs::rename(aside, data.join(KEPT))
     }
 

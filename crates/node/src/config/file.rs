@@ -32,6 +32,8 @@ pub(super) struct File {
     pub(super) probe_every: Option<Spanned<Span>>,
     pub(super) clock_check: Option<Spanned<Span>>,
     pub(super) listen: Option<SocketAddr>,
+    pub(super) metrics: Option<Spanned<SocketAddr>>,
+    pub(super) socket_group: Option<Spanned<String>>,
     pub(super) public: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) peer: Actors<Peer>,

@@ -7,6 +7,7 @@ mod change;
 mod file;
 pub(crate) mod keys;
 mod programs;
+mod socket_group;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -64,6 +65,10 @@ pub struct Config {
     pub brokers: BTreeMap<Name, Broker>,
     /// The service managers.
     pub service_managers: BTreeMap<Name, ServiceManager>,
+    /// Where figures are served to Prometheus, on loopback.
+    pub metrics: Option<SocketAddr>,
+    /// The group that may use the control API, beside the owner of the data folder and root.
+    pub socket_group: Option<String>,
     /// Where actors of other processes dial.
     pub listen: Option<SocketAddr>,
     /// Where they dial, as `host:port`, if that is not the same.
@@ -213,6 +218,8 @@ impl Check<'_> {
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
             service_managers: BTreeMap::new(),
+            metrics: self.loopback(file.metrics.as_ref())?,
+            socket_group: file.socket_group.as_ref().map(|group| group.get_ref().clone()),
             listen: file.listen,
             public: file.public.as_ref().map(|given| self.dialled(given)).transpose()?,
             places: self.places(&file),
@@ -250,6 +257,9 @@ impl Check<'_> {
         if let Some(margin) = &file.margin {
             at("margin".to_owned(), margin.span());
         }
+        if let Some(group) = &file.socket_group {
+            at("socket-group".to_owned(), group.span());
+        }
         for (name, site) in &file.site {
             at(format!("site.{}", name.get_ref()), name.span());
             if let Some(units) = &site.units {
@@ -271,6 +281,21 @@ impl Check<'_> {
             at(format!("service-manager.{}", name.get_ref()), name.span());
         }
         places
+    }
+
+    /// Who can reach it is on this machine.
+    fn loopback(&self, given: Option<&Spanned<SocketAddr>>) -> Checked<Option<SocketAddr>> {
+        let Some(given) = given else { return Ok(None) };
+        let address = *given.get_ref();
+        if !address.ip().is_loopback() {
+            let message = format!("`metrics` must be on loopback, and {} is not", address.ip());
+            let help = format!(
+                "write \"127.0.0.1:{}\"; what is to leave this machine passes through a proxy of yours",
+                address.port()
+            );
+            return self.refuse(given.span(), message, help);
+        }
+        Ok(Some(address))
     }
 
     fn refuse<T>(

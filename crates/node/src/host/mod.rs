@@ -31,6 +31,7 @@ mod probes;
 mod reports;
 mod disk_space;
 mod run;
+mod fact_log;
 pub(crate) mod request_trace;
 
 use std::collections::BTreeSet;

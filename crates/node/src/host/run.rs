@@ -20,6 +20,7 @@ use tracing::{Level, debug, enabled, error, info, warn};
 
 use super::actor_run::{ActorRun, catching};
 use super::disk_space::{DiskSpace, input_begins, message_begins};
+use super::fact_log;
 use super::handle::{ActorInfo, Facts, HostError};
 use super::request_trace::RequestTrace;
 use super::{
@@ -77,7 +78,7 @@ impl Host {
         let mut run =
             ActorRun::new(actor, self.part.retry_policy).checking_clocks(self.limits.clock_check);
         let owner = Owner { name, role, id };
-        let mut request_trace = enabled!(Level::DEBUG).then(|| RequestTrace::new(id));
+        let mut request_trace = enabled!(Level::INFO).then(|| RequestTrace::new(id));
         let mut past = Recovery::of(&mut run, &mut request_trace);
         let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
         let (from, latest) = (past.from, past.latest);
@@ -175,9 +176,8 @@ impl Host {
                     transport.learn(part.info.id, hosted.keys(), hosted.secrets());
                 }
                 if let Some(request_trace) = request_trace {
-                    let (request, kind) = (request_trace.follow(&entry.fact), entry.fact.kind().0);
-                    let request = request.map(tracing::field::display);
-                    debug!(actor = %part.info.name, request, position, kind, "fact");
+                    let request = request_trace.follow(&entry.fact);
+                    fact_log::note(&part.info, request, (position, entry), hosted);
                 }
                 watchers.retain(|watcher| watcher.try_send((position, entry.clone())).is_ok());
             };
