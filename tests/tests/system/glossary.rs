@@ -9,7 +9,6 @@ const RETIRED: &[(&str, &str)] = &[
     ("Bench", "Checker"),
     ("Books", "Stored"),
     ("BrokerCrime", "DishonestBroker"),
-    ("Card", "ActorInfo"),
     ("Cast", "Participants"),
     ("Crew", "WorkerPool"),
     ("Crime", "Violation"),

@@ -66,7 +66,7 @@ pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, doo
         tokio::spawn(async move {
             let admitted = timeout(CONNECT_WITHIN, door.admit(acceptor, stream)).await;
             if let Err(cause) = admitted.unwrap_or(Err(Refused::Late)) {
-                info!(%from, %cause, "a connection was refused");
+                warn!(%from, %cause, "a connection was refused");
             }
             drop((place, guard));
         });
