@@ -12,6 +12,8 @@ mod experiment;
 mod in_place;
 #[path = "system/network.rs"]
 mod network;
+#[path = "system/attacks.rs"]
+mod attacks;
 #[path = "system/archive.rs"]
 mod archive;
 #[path = "system/backup.rs"]

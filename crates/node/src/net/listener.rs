@@ -36,6 +36,8 @@ enum Refused {
     Handshake(std::io::Error),
     #[error("it asked for nobody who is here")]
     Nobody,
+    #[error("it did not name the protocol")]
+    Protocol,
     #[error("{there} is no peer of the actor that it asked for, and has shown no ticket: {cause}")]
     Stranger { there: ActorId, cause: SessionEnd },
     #[error("it has a key that {0} has revoked")]
@@ -113,9 +115,13 @@ impl Admission {
     async fn admit(&self, acceptor: TlsAcceptor, stream: TcpStream) -> Result<(), Refused> {
         stream.set_nodelay(true).map_err(Refused::Handshake)?;
         let mut stream = acceptor.accept(stream).await.map_err(Refused::Handshake)?;
-        let (_, tls) = stream.get_ref();
-        let key = tls::peer_key(tls.peer_certificates());
-        let here = tls.server_name().and_then(tls::name_in);
+        let (_, session) = stream.get_ref();
+        // Who names no protocol at all is let through by TLS.
+        if session.alpn_protocol() != Some(tls::PROTOCOL) {
+            return Err(Refused::Protocol);
+        }
+        let key = tls::peer_key(session.peer_certificates());
+        let here = session.server_name().and_then(tls::name_in);
         let here = here.and_then(|(id, _)| self.here.get(&id).copied());
         let (Some(key), Some(here)) = (key, here) else { return Err(Refused::Nobody) };
         let Some(there) = self.hub.owner(here, &key) else {

@@ -26,7 +26,7 @@ use super::hub::Hub;
 use super::session::Ends;
 
 /// What both sides must offer, so that no other protocol is taken for this one.
-const PROTOCOL: &[u8] = b"tenure/1";
+pub(super) const PROTOCOL: &[u8] = b"tenure/1";
 
 /// What stands before the 32 bytes of an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410).
 const SPKI_PREFIX: [u8; 12] =
