@@ -216,7 +216,8 @@ fn of_all_facts_only_those_of_the_lease_are_read() {
 
     // A journal of an earlier format is read once, at the start that gives it its index.
     assert_eq!(deployment.end("-TERM"), Some(0));
-    let old = "DROP TABLE about; DROP TABLE lease; DROP TABLE unit; PRAGMA user_version = 3";
+    let old = "DROP TABLE about; DROP TABLE lease; DROP TABLE unit; DROP TABLE segment; \
+               PRAGMA user_version = 3";
     ["guest", "rival", "exchange", "alpha"].iter().for_each(|name| edit(&deployment, name, old));
     deployment.restart_up();
     assert_eq!(["guest/2", "rival/3"].map(|lease| known(&deployment, lease)), before);
