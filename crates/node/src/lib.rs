@@ -4,6 +4,7 @@
 
 mod exposition;
 mod folder;
+mod subject;
 pub mod lock;
 pub mod journal;
 pub mod clock;

@@ -168,6 +168,45 @@ fn a_guest_finds_the_site_of_its_ticket_and_is_let_in_by_it() {
 }
 
 #[test]
+fn actors_of_one_process_need_no_connection_with_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(&actix::System::new(), async {
+        let plans = Plans::default();
+        let start = async || {
+            let actors = (0..).zip(ROLES).map(|(index, (name, role))| {
+                let signer = signer(&plans, index);
+                LocalActor { name: Name::literal(name), role, signer }
+            });
+            let listen = Some(ANYWHERE.parse().expect("an address"));
+            let settings =
+                NetworkSettings { listen, actors: actors.collect(), ..Default::default() };
+            let deployment = Deployment {
+                parts: parts(folder.path(), &plans),
+                clock: Arc::new(WallClock::new()),
+                threads: NonZeroUsize::MIN,
+                limits: plans.limits,
+                network: Some(settings),
+            };
+            deployment.start().await.expect("it starts")
+        };
+        let running = start().await;
+        stocked(&of(&running, Role::Broker)).await;
+        let guest = of(&running, Role::ServiceManager);
+        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        let lease = asked.lease().unwrap();
+        until(&guest, lease, "Active").await;
+        running.stop().await.unwrap();
+        // The guest holds a ticket when it starts, its site being here.
+        let running = start().await;
+        let guest = of(&running, Role::ServiceManager);
+        guest.command(GuestCommand::Close { lease }).await.unwrap();
+        until(&guest, lease, "Closed").await;
+        assert_eq!(running.network().unwrap().connections().count(), 0);
+        running.stop().await.unwrap();
+    });
+}
+
+#[test]
 fn both_sides_may_dial_at_once() {
     let folder = tempfile::tempdir().unwrap();
     block_on(&actix::System::new(), async {

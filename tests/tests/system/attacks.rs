@@ -11,11 +11,9 @@ use std::time::Duration;
 
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
-use rustls::sign::{CertifiedKey, Signer as TlsSigner, SigningKey};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureAlgorithm,
-    SignatureScheme, StreamOwned,
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
 };
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
@@ -25,51 +23,16 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::message::{Envelope, Header, Message, Sequence};
+use tenure_node::net::certified;
 use tenure_node::net::frame::{Frame, Hello};
 use tenure_wait::{DEADLINE, eventually};
 
-use crate::deployment::Deployment;
-use crate::network::{free, key, peer};
+use crate::network::Apart;
 
 /// How long an attacker waits for what the site says.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A secret key, as TLS uses it.
-#[derive(Debug)]
-struct HopKey(Signer);
-
-/// What stands before an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410).
-const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-
-fn spki(signer: &Signer) -> Vec<u8> {
-    [&SPKI[..], signer.key().as_bytes()].concat()
-}
-
-impl SigningKey for HopKey {
-    fn choose_scheme(&self, _: &[SignatureScheme]) -> Option<Box<dyn TlsSigner>> {
-        Some(Box::new(Self(self.0.clone())))
-    }
-
-    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
-        Some(spki(&self.0).into())
-    }
-
-    fn algorithm(&self) -> SignatureAlgorithm {
-        SignatureAlgorithm::ED25519
-    }
-}
-
-impl TlsSigner for HopKey {
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok(self.0.sign_handshake(message).as_bytes().to_vec())
-    }
-
-    fn scheme(&self) -> SignatureScheme {
-        SignatureScheme::ED25519
-    }
-}
-
-/// Takes whoever answers.
+/// Takes any key that is shown.
 #[derive(Debug)]
 struct Anybody;
 
@@ -154,9 +117,7 @@ impl Target {
 
     fn tls(&self, signer: &Signer, name: &str, protocols: &[&[u8]]) -> Tls {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let certified =
-            CertifiedKey::new(vec![spki(signer).into()], Arc::new(HopKey(signer.clone())));
-        let resolver = AlwaysResolvesClientRawPublicKeys::new(Arc::new(certified));
+        let resolver = AlwaysResolvesClientRawPublicKeys::new(certified(signer));
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("TLS 1.3")
@@ -363,24 +324,11 @@ fn secret(folder: &Path, actor: &str) -> Signer {
 
 #[test]
 fn every_attack_is_turned_away_and_the_site_serves_on() {
-    let folder = || tempfile::tempdir().expect("a folder");
-    let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
-    let (site, broker, guest) =
-        (key(&at_site, "alpha"), key(&at_broker, "exchange"), key(&at_guest, "guest"));
-    let (site_address, broker_address) = (free(), free());
-    let exchange = peer("exchange", "broker", &broker, Some(&broker_address));
-    let alpha = peer("alpha", "site-authority", &site, Some(&site_address));
-    let of_guest = peer("guest", "service-manager", &guest, None);
-    let signer = secret(at_site.path(), "alpha");
-    let of_site = format!("listen = \"{site_address}\"\n[site.alpha]\nunits = 2\n{exchange}");
-    let site = Deployment::of(&of_site, at_site);
-    let of_broker = format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{of_guest}");
-    let _broker = Deployment::of(&of_broker, at_broker);
-    let guest = Deployment::of(&format!("[service-manager.guest]\n{exchange}"), at_guest);
+    let Apart { site, broker: _broker, guest, address, .. } = Apart::start();
     guest.json("lease request 1 --for 1h --wait");
     let micros = std::time::UNIX_EPOCH.elapsed().expect("a time").as_micros();
     let now = Time::from_micros(i64::try_from(micros).expect("in this age"));
-    let target = Target { address: site_address, site: signer, now };
+    let target = Target { address, site: secret(site.data.path(), "alpha"), now };
     // The holder of a good ticket is let in: what follows is turned away for what it is.
     let mut holder = target.caller(&unknown());
     for said in [target.ticket(&unknown()), target.hello(&unknown())] {

@@ -6,11 +6,12 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 use tenure_tests::root;
+use tenure_wait::{DEADLINE, eventually};
 
 use crate::deployment::{Deployment, stderr, tenure_on};
 
 /// Makes the key of an actor, and prints its id.
-pub(crate) fn key(data: &TempDir, name: &str) -> String {
+fn key(data: &TempDir, name: &str) -> String {
     let made = tenure_on(data.path(), &format!("keys new {name} -o json"));
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
     let made: Value = serde_json::from_slice(&made.stdout).expect("JSON");
@@ -18,13 +19,13 @@ pub(crate) fn key(data: &TempDir, name: &str) -> String {
 }
 
 /// An address of this machine at which nobody listens.
-pub(crate) fn free() -> String {
+fn free() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").to_string()
 }
 
 /// The table of a peer.
-pub(crate) fn peer(name: &str, role: &str, id: &str, address: Option<&str>) -> String {
+fn peer(name: &str, role: &str, id: &str, address: Option<&str>) -> String {
     let address = address.map_or_else(String::new, |at| format!("address = \"{at}\"\n"));
     format!("[peer.{name}]\nrole = \"{role}\"\nid = \"{id}\"\n{address}")
 }
@@ -73,39 +74,60 @@ fn actors_of_three_processes_lease_over_tls() {
     site.becomes_clean();
 }
 
+/// Three processes: the broker knows the site and the guest, who know it alone.
+pub(crate) struct Apart {
+    pub(crate) site: Deployment,
+    pub(crate) broker: Deployment,
+    pub(crate) guest: Deployment,
+    /// Where the site listens.
+    pub(crate) address: String,
+    /// The id of the site.
+    id: String,
+}
+
+impl Apart {
+    pub(crate) fn start() -> Self {
+        let folder = || tempfile::tempdir().expect("a folder");
+        let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
+        let (site, broker, guest) =
+            (key(&at_site, "alpha"), key(&at_broker, "exchange"), key(&at_guest, "guest"));
+        let (address, of_broker) = (free(), free());
+        let exchange = peer("exchange", "broker", &broker, Some(&of_broker));
+        let alpha = peer("alpha", "site-authority", &site, Some(&address));
+        let known_guest = peer("guest", "service-manager", &guest, None);
+        let config = format!("listen = \"{address}\"\n[site.alpha]\nunits = 2\n{exchange}");
+        let id = site;
+        let site = Deployment::of(&config, at_site);
+        let config = format!("listen = \"{of_broker}\"\n[broker.exchange]\n{alpha}{known_guest}");
+        let broker = Deployment::of(&config, at_broker);
+        let guest = Deployment::of(&format!("[service-manager.guest]\n{exchange}"), at_guest);
+        Self { site, broker, guest, address, id }
+    }
+}
+
 #[test]
 fn a_guest_knows_its_broker_alone_and_leases_at_sites_that_do_not_know_it() {
-    let folder = || tempfile::tempdir().expect("a folder");
-    let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
-    let (site, broker, guest) =
-        (key(&at_site, "alpha"), key(&at_broker, "exchange"), key(&at_guest, "guest"));
-    let (site_address, broker_address) = (free(), free());
-    let exchange = peer("exchange", "broker", &broker, Some(&broker_address));
-    let of_site = format!("listen = \"{site_address}\"\n[site.alpha]\nunits = 2\n{exchange}");
-    let mut site_runs = Deployment::of(&of_site, at_site);
-    let alpha = peer("alpha", "site-authority", &site, Some(&site_address));
-    let of_guest = peer("guest", "service-manager", &guest, None);
-    let _broker = Deployment::of(
-        &format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{of_guest}"),
-        at_broker,
-    );
-    let guest = Deployment::of(&format!("[service-manager.guest]\n{exchange}"), at_guest);
-    let lease = guest.json("lease request 2 --for 1h --wait")[0].clone();
+    let Apart { mut site, broker: _broker, guest, id, .. } = Apart::start();
+    // A site can tell the holder of a kept ticket that it is recalled: they are connected before it is used.
+    guest.json("lease request 2 --for 1h --keep-ticket --wait");
+    let peers = eventually(DEADLINE, "a connection with the site", || {
+        let found = guest.tenure("peer show alpha -o json").stdout;
+        let found: Value = serde_json::from_slice(&found).ok()?;
+        (found[0]["connected"] == true).then_some(found)
+    });
+    assert_eq!((&peers[0]["known_by"], &peers[0]["id"]), (&"ticket".into(), &id.into()), "{peers}");
+    let lease = guest.json("lease redeem 1 --wait")[0].clone();
     assert_eq!((&lease["state"], &lease["site"]), (&"active".into(), &"alpha".into()), "{lease}");
-    let peers = guest.json("peer show alpha");
-    assert_eq!(peers[0]["known_by"], "ticket", "{peers}");
-    assert_eq!((&peers[0]["connected"], &peers[0]["id"]), (&true.into(), &site.into()), "{peers}");
-    let peers = site_runs.json("peer list");
+    let peers = site.json("peer list");
     let known: Vec<_> = peers.as_array().expect("a list").iter().map(|p| &p["known_by"]).collect();
     assert_eq!(known.len(), 2, "{peers}");
     assert!(known.contains(&&"ticket".into()), "{peers}");
     // A site that comes back knows the holder of a lease as little as before.
-    site_runs.end("-KILL");
-    site_runs.start_with(&of_site);
-    let name = lease["lease"].as_str().expect("a name");
-    guest.json(&format!("lease extend {name} --for 30m --wait"));
-    guest.json(&format!("lease close {name} --wait"));
-    site_runs.becomes_clean();
+    site.end("-KILL");
+    site.restart_up();
+    guest.json("lease extend 1 --for 30m --wait");
+    guest.json("lease close 1 --wait");
+    site.becomes_clean();
 }
 
 /// As root on hosts and a network of its own, otherwise on loopback.
@@ -125,20 +147,7 @@ fn the_cluster_of_four_processes_leases_across_two_sites() {
 
 #[test]
 fn keys_change_and_are_revoked_while_nobody_can_be_told() {
-    let folder = || tempfile::tempdir().expect("a folder");
-    let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
-    let (site, broker, guest) =
-        (key(&at_site, "alpha"), key(&at_broker, "exchange"), key(&at_guest, "guest"));
-    let (site_address, broker_address) = (free(), free());
-    let exchange = peer("exchange", "broker", &broker, Some(&broker_address));
-    let alpha = peer("alpha", "site-authority", &site, Some(&site_address));
-    let of_guest = peer("guest", "service-manager", &guest, None);
-    let of_site = format!("listen = \"{site_address}\"\n[site.alpha]\nunits = 2\n{exchange}");
-    let of_broker = format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{of_guest}");
-    let as_guest = format!("[service-manager.guest]\n{exchange}");
-    let mut site = Deployment::of(&of_site, at_site);
-    let mut broker = Deployment::of(&of_broker, at_broker);
-    let mut guest = Deployment::of(&as_guest, at_guest);
+    let Apart { mut site, mut broker, mut guest, .. } = Apart::start();
     guest.json("lease request 2 --for 1h --wait");
     let replace = |at: &Deployment, actor: &str| {
         at.json(&format!("keys rotate {actor}"));
@@ -147,13 +156,13 @@ fn keys_change_and_are_revoked_while_nobody_can_be_told() {
     site.end("-KILL");
     replace(&broker, "exchange");
     replace(&guest, "guest");
-    site.start_with(&of_site);
+    site.restart_up();
     guest.json("lease extend 1 --for 30m --wait");
     broker.end("-KILL");
     guest.end("-KILL");
     replace(&site, "alpha");
-    broker.start_with(&of_broker);
-    guest.start_with(&as_guest);
+    broker.restart_up();
+    guest.restart_up();
     guest.json("lease extend 1 --for 30m --wait");
     guest.json("lease close 1 --wait");
     site.becomes_clean();

@@ -1,6 +1,7 @@
 //! The life of a lease at its service manager: redeemed, joined, used, given back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::slice;
 
 use serde::{Deserialize, Serialize};
 
@@ -223,13 +224,18 @@ impl State {
 
     /// The lease's own ticket, while it has one.
     pub fn ticket(&self) -> Option<&Ticket> {
+        self.tickets().first()
+    }
+
+    /// The lease's own ticket, then its extensions, while it has any.
+    pub fn tickets(&self) -> &[Ticket] {
         match self {
-            Self::Ticketed { ticket, .. } | Self::Redeeming { ticket } => Some(ticket),
-            Self::Closing { tickets, .. } => tickets.first(),
+            Self::Ticketed { ticket, .. } | Self::Redeeming { ticket } => slice::from_ref(ticket),
+            Self::Closing { tickets, .. } => tickets,
             Self::Joining { held } | Self::Active { held } | Self::Leaving { held, .. } => {
-                held.tickets.first()
+                &held.tickets
             }
-            Self::Crediting { .. } | Self::Closed { .. } => None,
+            Self::Crediting { .. } | Self::Closed { .. } => &[],
         }
     }
 

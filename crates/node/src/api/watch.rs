@@ -14,7 +14,7 @@ use super::connection::Writer;
 use super::server::{AppState, json, refused};
 use super::view::LeaseView;
 use super::{Answer, ApiError, Code, LeaseName};
-use crate::host::request_trace::number_of;
+use crate::subject::number_of;
 
 /// How many leases are looked at in one go.
 const PAGE: usize = 1000;

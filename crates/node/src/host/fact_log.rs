@@ -1,4 +1,4 @@
-//! What of the journal is logged: all facts for whoever wants to see each step, and by default what leases come to.
+//! What of the journal is logged: by default what leases come to; at debug level, every fact.
 
 use tenure_core::actor::Actor as _;
 use tenure_core::model::slice::RequestId;
@@ -8,7 +8,7 @@ use tracing::field::display;
 use tracing::{debug, info, warn};
 
 use super::ActorInfo;
-use super::request_trace::step;
+use crate::subject::step;
 
 /// Logs a fact that is durable, with the lease that it is about: by the name that its guest has for it.
 pub(super) fn note(

@@ -40,13 +40,14 @@ impl Host {
         }
     }
 
-    /// Sees to it that the sites of the tickets that are held can reach their holder.
-    pub(super) fn hold_tickets(&self) {
+    /// Has the transport know what the actor knows of keys, and the sites whose tickets it holds.
+    pub(super) fn prepare_transport(&self) {
         let Some((run, _)) = &self.run else { return };
         let (id, actor) = (self.part.info.id, run.actor());
         self.transport.learn(id, actor.keys(), actor.secrets());
         let AnyActor::ServiceManager(manager) = actor else { return };
-        let held = manager.survey().filter_map(|lease| lease.state.ticket());
+        let leases = manager.survey().filter_map(|lease| lease.state.lease());
+        let held = leases.flat_map(|lease| lease.tickets());
         held.for_each(|ticket| self.transport.hold(id, ticket));
     }
 

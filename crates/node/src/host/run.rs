@@ -28,6 +28,7 @@ use super::{
     STABLE_RUN, Synced, TakeTurn, Watch,
 };
 use crate::journal::{JournalError, JournalFile, Owner, Past, Snapshots};
+use crate::subject::received;
 use crate::transport::Packet;
 
 impl Actor for Host {
@@ -99,7 +100,7 @@ impl Host {
         self.start_mapper(mapper, ctx);
         self.inbox.begin();
         self.reserve_disk_space(ctx);
-        self.hold_tickets();
+        self.prepare_transport();
         self.greet(ctx);
         self.release(ctx);
         self.stir(ctx);
@@ -175,6 +176,7 @@ impl Host {
                 if entry.fact.about_keys().is_some() {
                     transport.learn(part.info.id, hosted.keys(), hosted.secrets());
                 }
+                received(&entry.fact).for_each(|ticket| transport.hold(part.info.id, ticket));
                 if let Some(request_trace) = request_trace {
                     let request = request_trace.follow(&entry.fact);
                     fact_log::note(&part.info, request, (position, entry), hosted);

@@ -2,7 +2,7 @@
 //! in the transaction of the facts that it points to.
 //!
 //! A fact of a site names a lease by its ticket, or a unit; two small tables lead from there to the request.
-//! Actors and tickets are entered by the first eight bytes of their hashes: whoever reads the index looks at
+//! Actors and tickets are entered by the first eight bytes of their hashes: readers of the index look at
 //! the facts for what they are about.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use tenure_core::site_authority::facts::Fact as F;
 
 use super::JournalError;
 use super::rows::{Source, entries_at, entry_at};
-use crate::host::request_trace::{Subject, step, subject, tenants};
+use crate::subject::{Subject, step, subject, tenants};
 
 /// About how much a row adds to a log.
 const ROW_BYTES: u64 = 512;

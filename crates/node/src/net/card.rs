@@ -22,9 +22,6 @@ pub const CARD_HOLDS: Span = Span::DAY;
 /// The longest address in a card, in bytes.
 pub const MAX_ADDRESS: usize = 256;
 
-/// The most cards that are kept.
-const MAX_CARDS: usize = 1024;
-
 /// Where an actor is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
@@ -71,9 +68,6 @@ pub enum CardFault {
     /// An address that is empty or too long.
     #[error("the card of {0} names no address")]
     NoAddress(ActorId),
-    /// Too many are kept already.
-    #[error("{MAX_CARDS} cards are kept already")]
-    Full,
 }
 
 impl SignedCard {
@@ -157,12 +151,7 @@ impl CardBook {
         if cards.get(&actor).is_some_and(|known| known.card.number >= number) {
             return Err(CardFault::Old(actor));
         }
-        if cards.len() >= MAX_CARDS && !cards.contains_key(&actor) {
-            cards.retain(|_, known| now < known.card.until);
-            if cards.len() >= MAX_CARDS {
-                return Err(CardFault::Full);
-            }
-        }
+        cards.retain(|_, known| now < known.card.until);
         cards.insert(actor, signed);
         self.changed.notify_waiters();
         Ok(())

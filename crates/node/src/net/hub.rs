@@ -44,7 +44,7 @@ pub struct LocalActor {
 /// What an actor knows of keys.
 #[derive(Debug, Default)]
 struct Known {
-    book: KeyBook,
+    book: Arc<KeyBook>,
     secrets: Vec<Signer>,
 }
 
@@ -152,10 +152,15 @@ impl Hub {
         Some(SignedCard::sign(card, &signer, keys))
     }
 
-    /// Keeps a card that came, as an actor of this process knows keys.
-    pub(super) fn take_card(&self, here: ActorId, signed: SignedCard) {
+    /// Keeps a card that a peer sends: its own, or that of a site that is looked for here. Others could be of any
+    /// number, since keys cost nothing.
+    pub(super) fn take_card(&self, Ends { here, there }: Ends, signed: SignedCard) {
         let (of, keys) = (signed.card.actor, self.keys_of(here));
-        if let Err(fault) = self.cards.take(signed, &keys, self.clock.now()) {
+        let sought =
+            || self.lane(Ends { here, there: of }).is_some_and(|lane| lane.ticket.is_some());
+        if of != there && !sought() {
+            debug!(%of, "a card came that nobody has asked for");
+        } else if let Err(fault) = self.cards.take(signed, &keys, self.clock.now()) {
             debug!(%of, %fault, "a card was not kept");
         }
     }
@@ -163,12 +168,12 @@ impl Hub {
     /// What an actor of this process knows of keys from now on.
     pub(super) fn learn(&self, here: ActorId, keys: &KeyBook, secrets: &[Signer]) {
         let mut known = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(here, Known { book: keys.clone(), secrets: secrets.to_vec() });
+        known.insert(here, Known { book: Arc::new(keys.clone()), secrets: secrets.to_vec() });
     }
 
-    pub(super) fn keys_of(&self, here: ActorId) -> KeyBook {
+    fn keys_of(&self, here: ActorId) -> Arc<KeyBook> {
         let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(&here).map(|known| known.book.clone()).unwrap_or_default()
+        known.get(&here).map(|known| Arc::clone(&known.book)).unwrap_or_default()
     }
 
     /// How many statements about the keys of another an actor of this process knows.
@@ -215,7 +220,7 @@ impl Hub {
             return Err(NotAdmitted::Over(there));
         }
         let mut verifier = Verifier::new(site.signer.scheme());
-        *verifier.keys_mut() = self.keys_of(here);
+        verifier.keys_mut().clone_from(&self.keys_of(here));
         for (depth, link) in (0..).zip(ticket.links()) {
             if !link.verifies(&mut verifier) {
                 return Err(NotAdmitted::Void(there, TicketFault::BadSignature(depth)));
@@ -228,5 +233,41 @@ impl Hub {
     pub(super) fn spend_of_strangers(&self, bytes: usize) -> Duration {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
         budget.spend(bytes, Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::model::identity::Scheme;
+
+    use super::*;
+    use crate::clock::WallClock;
+
+    fn actor(seed: u8, role: Role) -> LocalActor {
+        let signer = Signer::from_seed(Scheme::Ed25519, [seed; 32]);
+        LocalActor { name: Name::literal("alpha"), role, signer }
+    }
+
+    fn hub(runtime: &tokio::runtime::Runtime, actor: &LocalActor) -> Hub {
+        let around = (Exchange::new(), Arc::new(WallClock::new()) as Arc<dyn Clock>);
+        let own = (std::slice::from_ref(actor), Some("192.0.2.1:7400".to_owned()));
+        Hub::new(runtime.handle().clone(), around, own)
+    }
+
+    #[test]
+    fn a_card_is_kept_of_who_sends_it_and_of_a_site_that_is_looked_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (guest, broker, site) =
+            (actor(1, Role::ServiceManager), actor(2, Role::Broker), actor(3, Role::SiteAuthority));
+        let [here, there, at] = [&guest, &broker, &site].map(|actor| actor.signer.id());
+        let card = |actor: &LocalActor| hub(&runtime, actor).own_card(actor.signer.id()).unwrap();
+        let at_guest = hub(&runtime, &guest);
+        let ends = Ends { here, there };
+        let known = |actor| at_guest.cards.get(actor, at_guest.clock.now()).is_some();
+        at_guest.take_card(ends, card(&broker));
+        at_guest.take_card(ends, card(&site));
+        assert_eq!((known(there), known(at)), (true, false), "nobody has asked for the site");
+        at_guest.take_card(Ends { here, there: at }, card(&site));
+        assert!(known(at), "its own word");
     }
 }

@@ -1,7 +1,7 @@
 //! The network: connections between actors of this process and actors elsewhere.
 //!
 //! A connection is between two actors, which know each other by their keys. It is TLS over TCP, and carries
-//! frames both ways, whoever has dialled. It may lose what is on its way: senders repeat. The network has a
+//! frames both ways. It may lose what is on its way: senders repeat. The network has a
 //! thread of its own, and each connection a task, so one that is slow, silent or busy costs the others
 //! nothing.
 
@@ -25,7 +25,6 @@ use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::keys::KeyBook;
 use tenure_core::model::name::Name;
 use tenure_core::ticket::Ticket;
-use tenure_core::wire::message::{Message, Sealed};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -41,6 +40,7 @@ use crate::transport::{Exchange, Greeting, Packet, Transport};
 
 pub use self::hub::LocalActor;
 pub use self::lane::Standing;
+pub use self::tls::certified;
 
 /// An actor elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,11 +195,37 @@ impl Network {
     pub fn cards(&self) -> Vec<Card> {
         self.hub.cards.all(self.hub.clock.now())
     }
+}
 
-    /// A site that is not known by configuration, and a ticket for it.
-    fn hold_ticket(&self, here: ActorId, ticket: &Ticket) {
+impl NetworkSettings {
+    fn pairs(&self) -> impl Iterator<Item = (&LocalActor, &Remote)> {
+        let remotes = &self.remotes;
+        self.actors.iter().flat_map(move |actor| remotes.iter().map(move |remote| (actor, remote)))
+    }
+}
+
+impl Transport for Network {
+    fn send(&self, packet: Packet) -> bool {
+        if self.local.has(packet.to) {
+            return self.local.send(packet);
+        }
+        let ends = Ends { here: packet.from, there: packet.to };
+        self.hub.say(ends, Item::Message(packet.sealed))
+    }
+
+    fn greet(&self, greeting: Greeting) -> bool {
+        if self.local.has(greeting.to) {
+            return self.local.greet(greeting);
+        }
+        let ends = Ends { here: greeting.from, there: greeting.to };
+        self.hub.say(ends, Item::Greeting(greeting.says))
+    }
+
+    /// A site that is not known by configuration is found by its card, and shown the ticket that ends last.
+    fn hold(&self, here: ActorId, ticket: &Ticket) {
         let ends = Ends { here, there: ticket.site() };
-        if self.local.has(ends.there) {
+        // Its own actors may not have started yet.
+        if self.hub.actors.contains_key(&ends.there) {
             return;
         }
         match self.hub.lane(ends) {
@@ -215,63 +241,6 @@ impl Network {
                 lane::open(&self.hub, ends, (ends.there.to_string(), None), way);
             }
         }
-    }
-
-    /// Before a message to a site goes out that is known by a ticket alone.
-    fn show_ticket_of(&self, packet: &Packet) {
-        if let Some(ticket) = ticket_in(packet.kind, &packet.sealed) {
-            self.hold_ticket(packet.from, &ticket);
-        }
-    }
-}
-
-impl NetworkSettings {
-    fn pairs(&self) -> impl Iterator<Item = (&LocalActor, &Remote)> {
-        let remotes = &self.remotes;
-        self.actors.iter().flat_map(move |actor| remotes.iter().map(move |remote| (actor, remote)))
-    }
-}
-
-/// The ticket that a message to its site is about.
-fn ticket_in(kind: &str, sealed: &Sealed) -> Option<Ticket> {
-    if !["redeem", "close", "return", "modify"].contains(&kind) {
-        return None;
-    }
-    let message = sealed.peek().ok()?.message;
-    if let Message::Close { tickets } = message {
-        return tickets.into_iter().last();
-    }
-    if let Message::Redeem { ticket, .. }
-    | Message::Return { ticket, .. }
-    | Message::Modify { ticket, .. } = message
-    {
-        return Some(ticket);
-    }
-    None
-}
-
-impl Transport for Network {
-    fn send(&self, packet: Packet) -> bool {
-        if self.local.has(packet.to) {
-            return self.local.send(packet);
-        }
-        let ends = Ends { here: packet.from, there: packet.to };
-        if self.hub.lane(ends).is_none_or(|lane| lane.ticket.is_some()) {
-            self.show_ticket_of(&packet);
-        }
-        self.hub.say(ends, Item::Message(packet.sealed))
-    }
-
-    fn greet(&self, greeting: Greeting) -> bool {
-        if self.local.has(greeting.to) {
-            return self.local.greet(greeting);
-        }
-        let ends = Ends { here: greeting.from, there: greeting.to };
-        self.hub.say(ends, Item::Greeting(greeting.says))
-    }
-
-    fn hold(&self, holder: ActorId, ticket: &Ticket) {
-        self.hold_ticket(holder, ticket);
     }
 
     fn learn(&self, actor: ActorId, keys: &KeyBook, secrets: &[Signer]) {

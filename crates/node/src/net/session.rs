@@ -31,7 +31,8 @@ const MAX_TICKET: usize = 1 << 16;
 const CARD_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// What the holder of a ticket may say to its site, if that does not know it otherwise.
-const OF_STRANGERS: [&str; 6] = ["redeem", "close", "return", "modify", "recall", "recall-noted"];
+const OF_STRANGERS: [&str; 7] =
+    ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"];
 
 /// After how long a side that has nothing to say says so.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(10);
@@ -248,7 +249,7 @@ impl Inlet<'_> {
             _ if self.stranger => {}
             Frame::Started => drop(greet(GreetingKind::Hello)),
             Frame::Watermark(word) => drop(greet(GreetingKind::Watermarks(word))),
-            Frame::Card(signed) => self.hub.take_card(here, signed),
+            Frame::Card(signed) => self.hub.take_card(self.ends, signed),
             Frame::Where(actor) => self.tell_where(actor),
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! on what is sent.
 //!
 //! Keys change while peers cannot be reached. So each side shows the key that the other knows to be in
-//! force: whoever dials names how many of the other's statements about keys it knows.
+//! force: the dialler names how many of the other's statements about keys it knows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -82,7 +82,8 @@ pub(super) fn peer_key(certificates: Option<&[CertificateDer<'_>]>) -> Option<Pu
     key_in(certificates?.first()?).ok()
 }
 
-fn certified(signer: &Signer) -> Arc<CertifiedKey> {
+/// The key of an actor as rustls takes it, for programs that speak the protocol of frames.
+pub fn certified(signer: &Signer) -> Arc<CertifiedKey> {
     let key = HopKey(signer.clone());
     Arc::new(CertifiedKey::new(vec![spki(&signer.key()).into()], Arc::new(key)))
 }
@@ -197,21 +198,40 @@ impl KeyVerifier {
         let unknown = CertificateError::ApplicationVerificationFailure;
         if expected { Ok(()) } else { Err(Error::InvalidCertificate(unknown)) }
     }
-
-    fn verify(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
-        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
-    }
 }
 
-/// TLS 1.2 is not offered; whoever speaks it all the same is refused.
-fn no_tls12() -> Error {
-    Error::InvalidMessage(InvalidMessage::UnexpectedMessage("a signature of TLS 1.2"))
+/// What both sides check of a handshake.
+macro_rules! checks_of_handshakes {
+    () => {
+        /// TLS 1.2 is not offered, and refused where it is spoken all the same.
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let what = "a signature of TLS 1.2";
+            Err(Error::InvalidMessage(InvalidMessage::UnexpectedMessage(what)))
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            key: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+            verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
 }
 
 impl ServerCertVerifier for KeyVerifier {
@@ -226,31 +246,7 @@ impl ServerCertVerifier for KeyVerifier {
         self.check(key, others).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify(message, key, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    checks_of_handshakes!();
 }
 
 impl ClientCertVerifier for KeyVerifier {
@@ -267,29 +263,5 @@ impl ClientCertVerifier for KeyVerifier {
         self.check(key, others).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify(message, key, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    checks_of_handshakes!();
 }

@@ -26,8 +26,9 @@ use tenure_core::wire::recall::Notice;
 use super::super::server::AppState;
 use super::super::view;
 use super::super::{ApiError, Code};
-use crate::host::request_trace::{RequestTrace, step};
+use crate::host::request_trace::RequestTrace;
 use crate::journal::{FailedStep, FailedUnits, JournalError, Reader};
+use crate::subject::step;
 
 /// How many facts of an actor are shown.
 const LAST: usize = 3;
