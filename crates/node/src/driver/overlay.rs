@@ -20,6 +20,9 @@ const OVERHEAD: u32 = 14 + 40 + 8 + 8;
 /// The most that a unit sends at once, on hosts whose interfaces take 1500 bytes.
 pub(super) const MTU: u32 = 1500 - OVERHEAD;
 
+/// The address under which a VXLAN interface has those to whom it sends what is for all.
+const ALL: &str = "00:00:00:00:00:00";
+
 /// The hosts that slices stretch across.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -113,9 +116,17 @@ impl Overlay {
             let local = self.hosts.local.to_string();
             let of_kind = ["type", "vxlan", "id", &number, "local", &local, "dstport", &port];
             run(ip, &[&["link", "add", "name", &vxlan, "mtu", &mtu][..], &of_kind[..]].concat())?;
-            for peer in &self.hosts.peers {
-                let all = ["fdb", "append", "00:00:00:00:00:00", "dev", &vxlan];
-                run(&self.bridge, &[&all[..], &["dst", &peer.to_string()]].concat())?;
+        }
+        // One may be missing after a crash, or be new in the configuration.
+        let known = run(&self.bridge, &["fdb", "show", "dev", &vxlan])?;
+        let floods = |peer: &str| {
+            let mut lines = known.lines().filter(|line| line.starts_with(ALL));
+            lines.any(|line| line.split_whitespace().any(|word| word == peer))
+        };
+        for peer in self.hosts.peers.iter().map(ToString::to_string) {
+            if !floods(&peer) {
+                let all = ["fdb", "append", ALL, "dev", &vxlan];
+                run(&self.bridge, &[&all[..], &["dst", &peer]].concat())?;
             }
         }
         run(ip, &["link", "set", "dev", &vxlan, "master", &bridge, "up"])?;
