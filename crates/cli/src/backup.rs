@@ -15,7 +15,7 @@ use crate::journal::listing::{self, Listing};
 ///
 /// The copy is of one instant: no actor in it has heard of anything that another one in it has not done.
 /// Configuration, journals with their archives, and what drivers remember are copied, and each fact of the copy is
-/// checked. Keys are left out unless --keys is given: whoever has them can act as the actors.
+/// checked. Keys are left out unless --keys is given: with them anyone can act as the actors.
 #[derive(Args, Debug)]
 #[command(after_help = BACKED_UP)]
 pub(crate) struct BackupArgs {
@@ -94,7 +94,7 @@ fn print(
         about.insert("version".to_owned(), 1.into());
         about.insert("without_keys".to_owned(), missing.into());
     } else if missing.is_empty() {
-        about.insert("keys".to_owned(), "included: whoever has them can act as the actors".into());
+        about.insert("keys".to_owned(), "included: with them anyone can act as the actors".into());
     } else {
         about.insert("keys".to_owned(), format!("not included: {}", missing.join(" ")).into());
     }

@@ -174,7 +174,7 @@ pub struct Report {
 pub enum Finding {
     /// It is up again: worth a probe.
     Up,
-    /// It is down, and may come back by itself: as good as a probe that finds it down.
+    /// It is down, and may come back by itself; it counts as a probe that finds it down.
     Down(DriverError),
     /// It has failed, and does not come back by itself.
     Failed(DriverError),
@@ -198,7 +198,7 @@ pub trait ResourceDriver: Send + Sync {
     /// Says how a unit of a site is, without changing anything.
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError>;
 
-    /// Names who takes its reports from now on, instead of whoever did before. Units that have failed in
+    /// Sets who takes its reports from now on, in place of the one before. Units that have failed in
     /// tenancies that last are reported again to each receiver, since what the last one took may be lost.
     /// It does not block. A driver that never reports has nothing to do here.
     fn report_to(&self, _receiver: Arc<dyn ReportReceiver>) {}

@@ -129,7 +129,7 @@ pub fn backup(data: &Path, to: &Path, keys: bool) -> Result<Contents, BackupErro
         return Err(BackupError::NoJournals(data.to_owned()));
     }
     make_empty(to)?;
-    // What drivers remember comes first: what the journals know beyond it they will be told again.
+    // What drivers remember is copied first: steps that only the journals know are called again.
     let mut files = BTreeMap::new();
     copy_folder(data, to, DRIVERS, &mut files)?;
     if keys {

@@ -153,7 +153,7 @@ fn failed(unit: &UnitView) -> Option<String> {
     let (fault, lease) = fault.as_ref().zip(lease.as_ref())?;
     (unit.state == "ready").then(|| {
         format!(
-            "unit {name} of {lease} has failed: {fault}; its guest is told until it gives the unit back"
+            "unit {name} of {lease} has failed: {fault}; its guest is notified until it gives the unit back"
         )
     })
 }

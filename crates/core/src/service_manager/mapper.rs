@@ -130,7 +130,7 @@ fn youngest() -> Victims {
 pub struct Decision {
     /// The round that is answered.
     pub round: u64,
-    /// What becomes of leases that are at gates; those of which nothing is said go on.
+    /// What becomes of leases that are at gates; those that are not named go on.
     #[serde(default)]
     pub gates: Vec<GateChoice>,
     /// What to ask for.

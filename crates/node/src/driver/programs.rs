@@ -168,7 +168,7 @@ impl Programs {
         }
     }
 
-    /// Has someone who is told of programs that end.
+    /// Sets who is informed of programs that end.
     pub(crate) fn report_to(&self, receiver: Arc<dyn ReportReceiver>) {
         self.supervisor.report_to(receiver);
     }

@@ -148,7 +148,7 @@ impl Supervisor {
         self.reporter.forget(key.unit);
     }
 
-    /// Has someone who is told of programs that end, and of those that run again.
+    /// Sets who is informed of programs that end, and of those that run again.
     pub(crate) fn report_to(&self, receiver: Arc<dyn ReportReceiver>) {
         self.reporter.report_to(receiver);
     }
