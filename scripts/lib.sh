@@ -43,6 +43,31 @@ need_namespaces() {
     need unshare util-linux
 }
 
+# Notes what it takes to make a Debian package, beside `packager`.
+need_packager() {
+    need dpkg-shlibdeps dpkg-dev
+    need strip binutils
+    need xz xz-utils
+}
+
+# Sets `tool` to what packs a Debian package. It has the system compress.
+packager() {
+    cargo_tool cargo-deb 3.8.0 --no-default-features
+}
+
+# cargo_tool NAME VERSION [OPTION...]: sets `tool` to a program from crates.io in that version, and builds it if it is not there.
+cargo_tool() {
+    local root=${XDG_CACHE_HOME:-~/.cache}/tenure/$1-$2
+    tool=$1
+    [[ $("$1" --version 2>/dev/null) != *"$2" ]] || return 0
+    # In a place of its own, so that another version that you installed stays as it is. Optimised as its
+    # authors have it, the build takes three times as long, to save a second of each use.
+    tool=$root/bin/$1
+    [[ -x $tool ]] || CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
+        CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+        cargo install "$1" --version "$2" --locked --root "$root" --no-track "${@:3}"
+}
+
 # within LIMIT COMMAND...: runs COMMAND, and ends it with an error if it takes longer.
 within() {
     timeout --kill-after=30s "$@" || {

@@ -38,6 +38,12 @@ mod answers;
 mod exposition;
 #[path = "system/service.rs"]
 mod service;
+#[path = "system/systemd.rs"]
+mod systemd;
+#[path = "system/wire.rs"]
+mod wire;
+#[path = "system/package.rs"]
+mod package;
 #[path = "system/control_api.rs"]
 mod control_api;
 #[path = "system/sessions.rs"]

@@ -5,6 +5,7 @@
 mod exposition;
 mod folder;
 mod subject;
+pub mod systemd;
 pub mod lock;
 pub mod journal;
 pub mod clock;

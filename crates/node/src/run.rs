@@ -1,6 +1,7 @@
 //! A deployment from start to stop: actors, generated demand, the control API, signals.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -19,12 +20,13 @@ use tracing::{error, info, warn};
 use crate::api::{self, AppState};
 use crate::clock::Clock;
 use crate::config::{AssemblyError, Config, Demand};
-use crate::deployment::{BadStop, Down, Running, StartError};
+use crate::deployment::{BadStop, Deployment, Down, Running, StartError};
 use crate::exposition::{self, ExpositionError};
 use crate::folder;
 use crate::host::{Handle, HostFailure};
 use crate::lock::{Holder, Lock, LockError};
-use crate::net::NetworkError;
+use crate::net::{Listen, NetworkError};
+use crate::systemd::{self, HandoverError};
 
 /// The name of the socket within the data folder.
 pub const SOCKET: &str = "tenure.sock";
@@ -56,6 +58,9 @@ pub enum RunError {
         /// What the system says.
         cause: io::Error,
     },
+    /// What systemd handed over cannot be used.
+    #[error(transparent)]
+    Handover(#[from] HandoverError),
     /// Figures cannot be served.
     #[error(transparent)]
     Exposition(#[from] ExpositionError),
@@ -111,6 +116,10 @@ impl RunError {
             Self::Network(NetworkError::Listen { .. }) => Some(
                 "set `listen` to an address of this machine that no other program has".to_owned(),
             ),
+            Self::Handover(_) => Some(
+                "tenure.socket has one `ListenStream`, a TCP port, and `listen` is that one or left out"
+                    .to_owned(),
+            ),
             Self::Exposition(_) => Some(
                 "set `metrics` to a port of this machine that no other program has".to_owned(),
             ),
@@ -152,16 +161,22 @@ impl From<BadStop> for RunError {
 /// # Errors
 /// See [`RunError`]. An actor that gives up leaves the others at work; the last one ends the run.
 pub fn run(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), RunError> {
-    actix::System::new().block_on(live(config, data, ready))
+    let inherited = systemd::inherited()?;
+    actix::System::new().block_on(live(config, (data, inherited), ready))
 }
 
-async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), RunError> {
+async fn live(
+    config: &Config,
+    (data, inherited): (&Path, Option<TcpListener>),
+    ready: impl FnOnce(),
+) -> Result<(), RunError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
     let group = config.admitted_group()?;
     let _lock = lock(data, group)?;
     config.admit(data)?;
-    let deployment = config.assemble(data)?;
+    let mut deployment = config.assemble(data)?;
+    listen_on(&mut deployment, (config, inherited))?;
     let clock = Arc::clone(&deployment.clock);
     let mut running = deployment.start().await?;
     // Only now: until the actors have journaled what changed, the next start has to know what was before.
@@ -197,11 +212,16 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
     delegated(&running).await;
     info!(pid = process::id(), socket = %socket.display(), "ready");
     ready();
+    systemd::ready();
+    let actors = running.handles().cloned().collect();
+    let reported = actix::spawn(systemd::report(actors, running.network().cloned()));
     let down = tokio::select! {
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
         down = all_down(&mut running) => Some(down),
     };
+    systemd::stopping();
+    reported.abort();
     served.abort();
     drop(fs::remove_file(&socket));
     let stopped = running.stop().await;
@@ -209,6 +229,20 @@ async fn live(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), 
         Some(down) => Err(down.into()),
         None => Ok(stopped?),
     }
+}
+
+/// Has connections taken from the socket that was handed over, if one was.
+fn listen_on(
+    deployment: &mut Deployment,
+    (config, inherited): (&Config, Option<TcpListener>),
+) -> Result<(), RunError> {
+    let Some(socket) = inherited else { return Ok(()) };
+    systemd::check_address(&socket, config.listen)?;
+    match &mut deployment.network {
+        Some(network) => network.listen = Some(Listen::On(Arc::new(socket))),
+        None => warn!("the socket that was handed over is not used: there are no peers"),
+    }
+    Ok(())
 }
 
 /// Waits until every actor has given up; one that does takes no other with it.

@@ -14,7 +14,7 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_node::clock::WallClock;
 use tenure_node::deployment::{Deployment, Running};
-use tenure_node::net::{LocalActor, Network, NetworkSettings, Remote};
+use tenure_node::net::{Listen, LocalActor, Network, NetworkSettings, Remote};
 use tenure_wait::{DEADLINE, eventually_async};
 
 /// Where nobody else listens.
@@ -50,6 +50,7 @@ async fn knowing(
     let remotes = remotes.filter(|remote| known.contains(&remote.role)).collect();
     let name = Name::literal(ROLES[index(role)].0);
     let actors = vec![LocalActor { name, role, signer: own(role) }];
+    let listen = listen.map(Listen::At);
     let network = NetworkSettings { listen, public: None, actors, remotes };
     let deployment = Deployment {
         parts: vec![parts(folder, &plans).remove(index(role))],
@@ -177,7 +178,7 @@ fn actors_of_one_process_need_no_connection_with_each_other() {
                 let signer = signer(&plans, index);
                 LocalActor { name: Name::literal(name), role, signer }
             });
-            let listen = Some(ANYWHERE.parse().expect("an address"));
+            let listen = Some(Listen::At(ANYWHERE.parse().expect("an address")));
             let settings =
                 NetworkSettings { listen, actors: actors.collect(), ..Default::default() };
             let deployment = Deployment {

@@ -17,16 +17,19 @@ use rustls::{
 };
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
+use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::wire::credentials::Credentials;
-use tenure_core::wire::message::{Envelope, Header, Message, Sequence};
+use tenure_core::wire::message::{Envelope, Header, Message, Sequence, Subject};
 use tenure_node::net::certified;
 use tenure_node::net::frame::{Frame, Hello};
 use tenure_wait::{DEADLINE, eventually};
 
+use crate::deployment::Deployment;
 use crate::network::Apart;
 
 /// How long an attacker waits for what the site says.
@@ -95,6 +98,12 @@ fn other() -> Signer {
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 impl Target {
+    fn of(site: &Deployment, address: String) -> Self {
+        let micros = std::time::UNIX_EPOCH.elapsed().expect("a time").as_micros();
+        let now = Time::from_micros(i64::try_from(micros).expect("in this age"));
+        Self { address, site: secret(site.data.path(), "alpha"), now }
+    }
+
     fn tcp(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("the site listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
@@ -323,12 +332,47 @@ fn secret(folder: &Path, actor: &str) -> Signer {
 }
 
 #[test]
+fn who_speaks_later_versions_too_is_served_in_version_1() {
+    let Apart { site, broker: _broker, guest: _guest, address, .. } = Apart::start();
+    let target = Target::of(&site, address);
+    let holder = unknown();
+    // It asks for what it has no right to, and is told so in words that version 1 has.
+    let link = target.link(other().id(), &target.site, Span::HOUR);
+    let ticket = Ticket::root_of(SignedLink::sign(link, &target.site));
+    let hello = Hello { newest: 9, ..Hello::new(holder.id(), target.site.id()) };
+    let redeem = Message::Redeem {
+        ticket: ticket.clone(),
+        lease: LeaseId { number: 1, part: 0 },
+        slice: Name::literal("main"),
+        min_units: NonZeroU32::MIN,
+        configuration: Properties::default(),
+        victims: Vec::new(),
+    };
+    let mut stream = target.caller(&holder);
+    for frame in [
+        target.ticket(&holder),
+        Frame::Hello(hello).to_bytes(),
+        frame(200, b"what a later version has to say"),
+        target.message(holder.id(), redeem),
+    ] {
+        stream.write_all(&frame).expect("it is read");
+    }
+    let Ok(Frame::Hello(said)) = next(&mut stream) else { panic!("no hello") };
+    assert_eq!(said.agreed(), Some(1), "{said:?}");
+    let answer = loop {
+        if let Frame::Messages(messages) = next(&mut stream).expect("an answer") {
+            break messages[0].peek().expect("a message").message;
+        }
+    };
+    let Message::Refused { subject, .. } = answer else { panic!("{answer:?}") };
+    assert_eq!(subject, Subject::Ticket(ticket.hash()));
+}
+
+#[test]
 fn every_attack_is_turned_away_and_the_site_serves_on() {
     let Apart { site, broker: _broker, guest, address, .. } = Apart::start();
     guest.json("lease request 1 --for 1h --wait");
-    let micros = std::time::UNIX_EPOCH.elapsed().expect("a time").as_micros();
-    let now = Time::from_micros(i64::try_from(micros).expect("in this age"));
-    let target = Target { address, site: secret(site.data.path(), "alpha"), now };
+    let target = Target::of(&site, address);
     // The holder of a good ticket is let in: what follows is turned away for what it is.
     let mut holder = target.caller(&unknown());
     for said in [target.ticket(&unknown()), target.hello(&unknown())] {

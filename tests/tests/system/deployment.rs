@@ -151,10 +151,14 @@ fn run_config(config: &str, data: &Path) -> Child {
 
 /// `tenure up` with a configuration; what it logs is appended to the file `log`.
 pub(crate) fn up(config: &str, data: &Path) -> Command {
+    up_by(Command::new(tenure()), config, data)
+}
+
+/// As [`up`], by a command that lacks the arguments.
+pub(crate) fn up_by(mut command: Command, config: &str, data: &Path) -> Command {
     let file = data.join("live.toml");
     std::fs::write(&file, config).expect("a file");
     let log = File::options().create(true).append(true).open(data.join("log")).expect("a file");
-    let mut command = Command::new(tenure());
     command.args(["up", "--config"]).arg(file).arg("--data").arg(data).stderr(log);
     command
 }

@@ -43,28 +43,28 @@ use tenure_core::wire::refusal::Refusal;
 use tenure_tests::check_golden;
 
 /// What the sample facts are made of.
-struct Parts {
-    broker: ActorId,
+pub(crate) struct Parts {
+    pub(crate) broker: ActorId,
     /// A delegation.
-    root: Ticket,
+    pub(crate) root: Ticket,
     /// A ticket cut from it.
-    ticket: Ticket,
-    request: Request,
-    receipt: Receipt,
-    term: Term,
-    properties: Properties,
-    attributes: Attributes,
+    pub(crate) ticket: Ticket,
+    pub(crate) request: Request,
+    pub(crate) receipt: Receipt,
+    pub(crate) term: Term,
+    pub(crate) properties: Properties,
+    pub(crate) attributes: Attributes,
 }
 
-const LEASE: LeaseId = LeaseId { number: 7, part: 1 };
-const UNIT: UnitId = UnitId(300);
-const EPOCH: Epoch = Epoch(3);
+pub(crate) const LEASE: LeaseId = LeaseId { number: 7, part: 1 };
+pub(crate) const UNIT: UnitId = UnitId(300);
+pub(crate) const EPOCH: Epoch = Epoch(3);
 
 fn units(units: u32) -> NonZeroU32 {
     NonZeroU32::new(units).unwrap()
 }
 
-fn parts() -> Parts {
+pub(crate) fn parts() -> Parts {
     let site = Signer::from_seed(Scheme::Ed25519, [1; 32]);
     let broker = Signer::from_seed(Scheme::Ed25519, [2; 32]);
     let guest = Signer::from_seed(Scheme::Ed25519, [3; 32]).id();
@@ -157,7 +157,7 @@ fn revoked() -> SignedStatement {
     SignedStatement::sign(statement, &new, None)
 }
 
-fn key_chain() -> KeyChain {
+pub(crate) fn key_chain() -> KeyChain {
     vec![rotated(), revoked()].try_into().unwrap()
 }
 
@@ -168,7 +168,7 @@ fn changes() -> Vec<SettingChange> {
 }
 
 /// One offer, of what the ticket is for.
-fn offers(p: &Parts) -> Vec<Offer> {
+pub(crate) fn offers(p: &Parts) -> Vec<Offer> {
     let link = p.ticket.bottom();
     let part = OfferPart {
         item: 0,
@@ -180,12 +180,12 @@ fn offers(p: &Parts) -> Vec<Offer> {
     vec![Offer { parts: vec![part] }]
 }
 
-fn waiting() -> Waiting {
+pub(crate) fn waiting() -> Waiting {
     let expected = Some(Time::from_secs(5));
     Waiting { place: 2, expected, reason: "3 are free".to_owned() }
 }
 
-fn busy() -> Refusal {
+pub(crate) fn busy() -> Refusal {
     Refusal::Busy {
         resource: Name::literal("node"),
         asked: 4,
@@ -199,11 +199,11 @@ fn order() -> Order {
     let digest = Hash::of("test", &[b"body"]);
     Order { key: "nightly".to_owned(), part: "3.1".to_owned(), who: "uid 7".to_owned(), digest }
 }
-fn level(p: &Parts) -> Level {
+pub(crate) fn level(p: &Parts) -> Level {
     Level { number: 1, units: 2, from: p.term.start() }
 }
 
-fn told(p: &Parts) -> Notice {
+pub(crate) fn told(p: &Parts) -> Notice {
     let (link, at) = (p.ticket.hash(), p.term.end());
     Notice { link, number: 1, units: 2, at, victims: vec![UNIT], unclaimed: false }
 }
@@ -614,7 +614,7 @@ fn facts_of_each_role(p: &Parts) -> Vec<Fact> {
     ]
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").unwrap();
         text

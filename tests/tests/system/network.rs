@@ -11,7 +11,7 @@ use tenure_wait::{DEADLINE, eventually};
 use crate::deployment::{Deployment, stderr, tenure_on};
 
 /// Makes the key of an actor, and prints its id.
-fn key(data: &TempDir, name: &str) -> String {
+pub(crate) fn key(data: &TempDir, name: &str) -> String {
     let made = tenure_on(data.path(), &format!("keys new {name} -o json"));
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
     let made: Value = serde_json::from_slice(&made.stdout).expect("JSON");
@@ -19,13 +19,13 @@ fn key(data: &TempDir, name: &str) -> String {
 }
 
 /// An address of this machine at which nobody listens.
-fn free() -> String {
+pub(crate) fn free() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").to_string()
 }
 
 /// The table of a peer.
-fn peer(name: &str, role: &str, id: &str, address: Option<&str>) -> String {
+pub(crate) fn peer(name: &str, role: &str, id: &str, address: Option<&str>) -> String {
     let address = address.map_or_else(String::new, |at| format!("address = \"{at}\"\n"));
     format!("[peer.{name}]\nrole = \"{role}\"\nid = \"{id}\"\n{address}")
 }

@@ -30,7 +30,7 @@ use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
 use crate::host::{ActorBuilder, ActorInfo, Driver, Limits, Part};
 use crate::journal::JournalError;
-use crate::net::{LocalActor, NetworkSettings, Remote};
+use crate::net::{Listen, LocalActor, NetworkSettings, Remote};
 
 /// The longest pause between two sendings of a message.
 const LONGEST_PAUSE: Span = Span::MINUTE;
@@ -176,7 +176,7 @@ impl Config {
         };
         let any = self.listen.is_some() || !self.peers.is_empty();
         any.then(|| NetworkSettings {
-            listen: self.listen,
+            listen: self.listen.map(Listen::At),
             public: self.public.clone(),
             actors: keys.signers.iter().map(local).collect(),
             remotes: self.peers.iter().map(remote).collect(),

@@ -19,7 +19,7 @@ use tenure_core::service_manager::facts as service_manager;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
-use super::actor_run::Task;
+use super::actor_run::{Held, Task};
 use super::probes::Conditions;
 use super::{Asked, Drain, Drained, Host, Inspect, Watch};
 
@@ -173,6 +173,16 @@ impl Handle {
             Box::new(move || drop(reply.send(seen)))
         })))?;
         answer.await.map_err(|_| self.lost())
+    }
+
+    /// Waits until the actor's loop has got to it, and what it had decided by then is durable; or until there is
+    /// none any more. The mailbox takes this however full it is.
+    pub async fn is_alive(&self) {
+        let (reply, answer) = oneshot::channel();
+        // Who has stopped waiting needs no answer.
+        let answers: Held = Box::new(move || _ = reply.send(()));
+        self.host.do_send(Inspect(Box::new(|_, _| answers)));
+        drop(answer.await);
     }
 
     /// Follows the facts of the actor from now on.

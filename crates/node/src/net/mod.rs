@@ -14,10 +14,10 @@ mod listener;
 mod session;
 mod tls;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::{fmt, io};
 
 use rustls::ServerConfig;
 use tenure_core::actor::Role;
@@ -59,10 +59,10 @@ pub struct Remote {
 #[derive(Debug, Error)]
 pub enum NetworkError {
     /// The address cannot be listened at.
-    #[error("cannot listen at {address}: {cause}")]
+    #[error("cannot listen at {listen}: {cause}")]
     Listen {
-        /// The address.
-        address: SocketAddr,
+        /// The address, or the socket.
+        listen: Listen,
         /// What the system says.
         cause: io::Error,
     },
@@ -84,11 +84,20 @@ pub struct Network {
     _thread: Arc<Thread>,
 }
 
+/// What connections are taken from.
+#[derive(Clone, Debug)]
+pub enum Listen {
+    /// An address, at which a socket is opened.
+    At(SocketAddr),
+    /// A socket that is open, and stays so when the process ends.
+    On(Arc<std::net::TcpListener>),
+}
+
 /// Where the process takes connections, and for whom.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkSettings {
-    /// The address; none if its actors only dial.
-    pub listen: Option<SocketAddr>,
+    /// Where; none if its actors only dial.
+    pub listen: Option<Listen>,
     /// Where others dial, as `host:port`, if that is another one.
     pub public: Option<String>,
     /// Its actors.
@@ -143,10 +152,7 @@ impl Network {
     ) -> Result<Self, NetworkError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(NetworkError::Thread)?;
-        let bound = settings
-            .listen
-            .map(|address| bind(address).map_err(|cause| NetworkError::Listen { address, cause }));
-        let bound = bound.transpose()?;
+        let bound = settings.listen.as_ref().map(Listen::open).transpose()?;
         let address = bound.as_ref().and_then(|bound| bound.local_addr().ok());
         let dialled = address.filter(|address| !address.ip().is_unspecified());
         let public = settings.public.clone().or_else(|| dialled.map(|at| at.to_string()));
@@ -169,6 +175,11 @@ impl Network {
         let join = join.map_err(NetworkError::Thread)?;
         let thread = Thread { stop: Mutex::new(Some(stop)), join: Mutex::new(Some(join)) };
         Ok(Self { local, hub, address, _thread: Arc::new(thread) })
+    }
+
+    /// Waits until the network's loop has got to it, or has ended.
+    pub async fn is_alive(&self) {
+        drop(self.hub.runtime.spawn(async {}).await);
     }
 
     /// Where it takes connections.
@@ -248,10 +259,24 @@ impl Transport for Network {
     }
 }
 
-fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
-    let listener = std::net::TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+impl Listen {
+    fn open(&self) -> Result<std::net::TcpListener, NetworkError> {
+        let opened = match self {
+            Self::At(address) => std::net::TcpListener::bind(address),
+            Self::On(socket) => socket.try_clone(),
+        };
+        let ready = opened.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+        ready.map_err(|cause| NetworkError::Listen { listen: self.clone(), cause })
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(address) => address.fmt(f),
+            Self::On(_) => f.write_str("the socket that was handed over"),
+        }
+    }
 }
 
 /// The network's thread, until it is to stop.
