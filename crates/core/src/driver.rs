@@ -195,6 +195,10 @@ pub trait ResourceDriver: Send + Sync {
     /// unit as it was.
     fn perform(&self, call: &Call) -> Answer;
 
+    /// Nobody waits for this call any more, which is still at work: it counts as failed. The driver should end
+    /// it soon, if it can.
+    fn give_up(&self, _call: &Call) {}
+
     /// Says how a unit of a site is, without changing anything.
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError>;
 
@@ -227,6 +231,9 @@ pub trait GuestDriver: Send + Sync {
             None => self.perform(call),
         }
     }
+
+    /// As [`ResourceDriver::give_up`].
+    fn give_up(&self, _call: &Call) {}
 
     /// Says how the guest's software on a unit is, without changing anything. A guest has units of several
     /// sites, each with numbers of its own.

@@ -6,13 +6,16 @@
 //! cargo run --release -p tenure-node --example lives -- paced LIVES-PER-SECOND [SECONDS]
 //! cargo run --release -p tenure-node --example lives -- hold LEASES
 //! cargo run --release -p tenure-node --example lives -- disk [LIVES]
+//! cargo run --release -p tenure-node --example lives -- disturbed [LIVES-PER-SECOND] [SECONDS]
 //! ```
 //!
 //! In a life a guest asks for a unit, has it joined, and gives it back. Site, broker and guest sign and sync
 //! all of it; drivers do nothing. `full` keeps so many LIVES under way; `paced` begins one at fixed instants,
 //! however long the others take; `hold` begins leases that stay, and starts the deployment again with them.
 //! Each prints one line of JSON. `disk` prints what the journals of so many lives take, before and after their facts
-//! are archived.
+//! are archived. `disturbed` paces lives as `paced` does, first alone, then while the guest's mapper takes 5 s
+//! for each decision, while the site's driver hangs on 64 setups, and while it is to make 1,000 that take 5 s
+//! each; it prints a line of JSON for each.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
@@ -25,10 +28,12 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use common::{Plans, ask, now, of, parts, signer, start};
+use common::gate::{Gate, Gated, ask_waiting};
+use common::{Idle, Plans, ask, now, of, parts, signer, start};
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
 use tenure_core::runtime::AnyActor;
@@ -41,6 +46,7 @@ use tenure_core::model::time::Span;
 use tenure_core::model::verifier::Verifier;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
+use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
 use tenure_node::deployment::Running;
 use tenure_node::host::{ActorInfo, Handle, HostError, Limits};
 use tenure_node::journal::{JournalFile, Owner, Reader, SystemDisk};
@@ -104,6 +110,15 @@ struct Tally {
     over: Rc<Cell<bool>>,
 }
 
+impl Tally {
+    /// The times from request to active, at these percentiles.
+    fn millis<const N: usize>(&self, percents: [usize; N]) -> [f64; N] {
+        let mut micros = self.micros.borrow().clone();
+        micros.sort_unstable();
+        percents.map(|percent| micros[(micros.len() - 1) * percent / 100] as f64 / 1000.0)
+    }
+}
+
 fn main() {
     let mut args = env::args().skip(1);
     let mode = args.next().unwrap_or_else(|| "full".to_owned());
@@ -129,7 +144,16 @@ fn main() {
             let lives = number().unwrap_or(10_000);
             system.block_on(within(PATIENCE_TO_HOLD, disk(folder.path(), lives)));
         }
-        other => panic!("`{other}` is none of full, paced, hold, disk"),
+        "disturbed" => {
+            let (rate, seconds) = (number().unwrap_or(100), number().unwrap_or(10));
+            for (disturbance, plans, waiting) in disturbances() {
+                let folder = tempfile::tempdir_in(".").unwrap();
+                let measured = disturbed(folder.path(), &plans, waiting, (rate, seconds));
+                print!("{{\"disturbance\": \"{disturbance}\", ");
+                system.block_on(within(lasting(seconds), measured));
+            }
+        }
+        other => panic!("`{other}` is none of full, paced, hold, disk, disturbed"),
     }
 }
 
@@ -182,9 +206,7 @@ async fn live(folder: &Path, load: Load, seconds: u32) {
     }
     let (made, checked) = ((made - before.0) as f64 / count, (checked - before.1) as f64 / count);
     let (sign, check) = signature_micros();
-    let mut micros = tally.micros.borrow().clone();
-    micros.sort_unstable();
-    let at = |percent: usize| micros[(micros.len() - 1) * percent / 100] as f64 / 1000.0;
+    let [p50, p99] = tally.millis([50, 99]);
     let cores = std::thread::available_parallelism().unwrap().get();
     let (at_a_time, paced) = match load {
         Load::Full(many) => (many.to_string(), "null".to_owned()),
@@ -196,8 +218,8 @@ async fn live(folder: &Path, load: Load, seconds: u32) {
          \"sign_us\": {sign:.1}, \"check_us\": {check:.1}, \"cores\": {cores}, \
          \"signatures_alone_per_s\": {:.0}}}",
         count / took,
-        at(50),
-        at(99),
+        p50,
+        p99,
         sum(&running, "tenure_facts_total") / sum(&running, "tenure_syncs_total"),
         cores as f64 * 1e6 / (made * sign + checked * check),
     );
@@ -285,6 +307,57 @@ async fn disk(folder: &Path, lives: u32) {
             per_life(state as u64),
         );
     }
+}
+
+/// A mapper that takes five seconds to want nothing.
+struct SlowMapper;
+
+impl ServiceManagerMapper for SlowMapper {
+    fn decide(&self, view: &View) -> Decision {
+        std::thread::sleep(SLOW);
+        Idle.decide(view)
+    }
+}
+
+/// How long what is slow takes.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// What may disturb: its name, what is built, and for how many units the setup waits.
+fn disturbances() -> [(&'static str, Plans, u32); 4] {
+    let plans = || Plans { units: UNITS, ..Plans::default() };
+    let slow = Arc::new(Gate::slow(SLOW));
+    let hangs = Arc::new(Gate::slow(Duration::from_secs(3600)));
+    [
+        ("none", plans(), 0),
+        ("a mapper that takes 5 s", Plans { guest: || Box::new(SlowMapper), ..plans() }, 0),
+        ("64 setups that hang", Plans { site: Arc::new(Gated(hangs)), ..plans() }, 64),
+        ("1,000 setups of 5 s", Plans { site: Arc::new(Gated(slow)), ..plans() }, 1000),
+    ]
+}
+
+/// Begins lives at a pace, while so many setups wait.
+async fn disturbed(folder: &Path, plans: &Plans, waiting: u32, (rate, seconds): (u32, u32)) {
+    let running = start(folder, plans).await;
+    let guest = of(&running, Role::ServiceManager);
+    let tally = Tally::default();
+    actix::spawn(listen(guest.clone(), tally.clone()));
+    if waiting > 0 {
+        guest.command(GuestCommand::Ask(ask_waiting(waiting, now(), Span::HOUR))).await.unwrap();
+    }
+    let began = Instant::now();
+    let mut lives = Vec::new();
+    let mut beat = tokio::time::interval(Duration::from_secs(1) / rate);
+    while began.elapsed() < Duration::from_secs(seconds.into()) {
+        beat.tick().await;
+        lives.push(actix::spawn(once(guest.clone(), tally.clone())));
+    }
+    for life in lives {
+        life.await.unwrap();
+    }
+    let took = began.elapsed().as_secs_f64();
+    let (lives, [p50, p99]) = (tally.lives.get() as f64, tally.millis([50, 99]));
+    println!("\"lives_per_s\": {:.0}, \"p50_ms\": {p50:.1}, \"p99_ms\": {p99:.1}}}", lives / took);
+    running.stop().await.unwrap();
 }
 
 /// Asks for as many as the guest takes; asks again where it is busy.

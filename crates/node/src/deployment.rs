@@ -26,8 +26,7 @@ pub struct Deployment {
     pub parts: Vec<Part>,
     /// The clock that all of them read.
     pub clock: Arc<dyn Clock>,
-    /// On how many threads they work, beside those for journals and drivers. Actors on one thread talk
-    /// faster to each other; a mapper that takes its time holds up only those on its thread.
+    /// On how many threads they work, at most one for each, beside those for journals, mappers and drivers.
     pub threads: NonZeroUsize,
     /// How much each host takes.
     pub limits: Limits,

@@ -42,6 +42,7 @@ struct Families {
     inbox: Family<Labels, Gauge>,
     full: Family<Labels, Gauge>,
     down: Family<Labels, Gauge>,
+    hung: Family<Labels, Gauge>,
     append: Histograms,
     active: Histograms,
 }
@@ -70,6 +71,7 @@ impl Metrics {
             inbox: Family::default(),
             full: Family::default(),
             down: Family::default(),
+            hung: Family::default(),
             append: Histograms::new_with_constructor(short),
             active: Histograms::new_with_constructor(long),
         };
@@ -86,6 +88,8 @@ impl Metrics {
         let help = "1 while an actor lives on its reserve since its disk is full, else 0";
         all.register("disk_full", help, f.full);
         all.register("units_down", "Live units whose probe fails", f.down);
+        let help = "Driver calls and probes that were given up and have not come back";
+        all.register("driver_calls_hung", help, f.hung);
         let help = "From the handing over of facts until they are durable";
         all.register_with_unit("append", help, Unit::Seconds, f.append);
         let help = "From a request until its lease is active at the guest";
@@ -103,14 +107,18 @@ impl Metrics {
 
     /// Whether an actor runs on its disk reserve because its disk is full.
     pub(crate) fn disk_full(&self, info: &ActorInfo) -> bool {
-        let labels = vec![("actor", info.name.to_string()), ("role", info.role.to_string())];
-        self.families.full.get_or_create(&labels).get() == 1
+        self.families.full.get_or_create(&labels_of(info)).get() == 1
+    }
+
+    /// How many of an actor's driver calls were given up and have not come back.
+    pub(crate) fn hung(&self, info: &ActorInfo) -> usize {
+        usize::try_from(self.families.hung.get_or_create(&labels_of(info)).get()).unwrap_or(0)
     }
 
     /// The figures of one host.
     pub(crate) fn of(&self, info: &ActorInfo) -> HostMetrics {
         let f = &self.families;
-        let labels = || vec![("actor", info.name.to_string()), ("role", info.role.to_string())];
+        let labels = || labels_of(info);
         let with = |key: &'static str, value: &str| {
             let mut labels = labels();
             labels.push((key, value.to_owned()));
@@ -132,9 +140,11 @@ impl Metrics {
             refused: message("refused"),
             done: call("done"),
             failed: call("failed"),
+            given_up: call("given up"),
             up_probes: probe("up"),
             down_probes: probe("down"),
             down: f.down.get_or_create_owned(&labels()),
+            hung: f.hung.get_or_create_owned(&labels()),
             failures: f.failures.get_or_create_owned(&labels()),
             inbox: f.inbox.get_or_create_owned(&labels()),
             full: f.full.get_or_create_owned(&labels()),
@@ -143,6 +153,10 @@ impl Metrics {
             asked: BTreeMap::new(),
         }
     }
+}
+
+fn labels_of(info: &ActorInfo) -> Labels {
+    vec![("actor", info.name.to_string()), ("role", info.role.to_string())]
 }
 
 /// Turns the text of OpenMetrics into that of Prometheus, which declares a counter under the name of its
@@ -204,10 +218,14 @@ pub(crate) struct HostMetrics {
     pub(crate) refused: Counter,
     done: Counter,
     failed: Counter,
+    /// Calls that took too long.
+    pub(crate) given_up: Counter,
     up_probes: Counter,
     down_probes: Counter,
     /// Live units that are down.
     pub(crate) down: Gauge,
+    /// Calls that were given up and have not come back.
+    pub(crate) hung: Gauge,
     /// Times it fell.
     pub(crate) failures: Counter,
     /// What waits.

@@ -11,7 +11,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::wire::message::Sequence;
 use tenure_node::host::conductor::{Conductor, Fate, Measured, RunPlan, Sending};
-use tenure_node::host::{ActorBuilder, ActorInfo, Driver, Part};
+use tenure_node::host::{ActorBuilder, ActorInfo, CallLimits, Driver, Part};
 use tenure_sim::emulation::{Emulation, Inputs, Progress, give_up_at};
 use tenure_sim::network::{Network, Packet};
 use tenure_sim::participants::{self, Plugins, assemble};
@@ -88,6 +88,7 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
             info: ActorInfo { name, role, id: actor.id },
             build,
             driver: driver.map(Arc::new),
+            calls: CallLimits::DEFAULT,
             custody: None,
             fail_after: None,
             retry_policy: actor.retry_policy,

@@ -100,6 +100,13 @@ fn wrong(status: &StatusView, sites: &[SiteView], leases: &[LeaseView]) -> Vec<S
                 actor.name
             ));
         }
+        if actor.hung_calls > 0 {
+            wrong.push(format!(
+                "{} calls of the driver of {} were given up and still hang: see what its units or programs wait \
+                 for; each holds a thread until it ends or the deployment is restarted",
+                actor.hung_calls, actor.name
+            ));
+        }
         wrong.extend(actor.clocks_apart.iter().map(|apart| clock_apart(&actor.name, apart)));
     }
     for unit in sites.iter().flat_map(|site| &site.units) {

@@ -346,6 +346,7 @@ impl AppState {
                 id: info.id.to_hex(),
                 down,
                 disk_full: self.metrics.disk_full(info),
+                hung_calls: self.metrics.hung(info),
                 facts,
                 open,
                 more_open,

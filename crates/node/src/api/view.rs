@@ -82,6 +82,9 @@ pub struct ActorView {
     pub down: Option<String>,
     /// Whether its disk is full, so that it begins nothing new.
     pub disk_full: bool,
+    /// How many calls and probes of its driver were given up and have not come back.
+    #[serde(default)]
+    pub hung_calls: usize,
     /// How many facts its journal holds.
     pub facts: u64,
     /// What it has not yet brought to an end: at most a hundred lines.

@@ -6,6 +6,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use erased_serde::Deserializer;
@@ -28,7 +29,7 @@ use super::{Config, PeerActor, Site, change, programs};
 use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
-use crate::host::{ActorBuilder, ActorInfo, Driver, Limits, Part};
+use crate::host::{ActorBuilder, ActorInfo, CallLimits, Driver, Limits, Part};
 use crate::journal::JournalError;
 use crate::net::{Listen, LocalActor, NetworkSettings, Remote};
 
@@ -147,7 +148,17 @@ impl Config {
             let (driver, custody) = self.driver(name, &home)?.unzip();
             let (driver, custody) = (driver.map(Arc::new), custody.flatten());
             let fail_after = self.sites.get(name).and_then(|site| site.fail_after);
-            parts.push(Part { info, build, journal, driver, custody, retry_policy, fail_after });
+            let calls = self.calls(name);
+            parts.push(Part {
+                info,
+                build,
+                journal,
+                driver,
+                calls,
+                custody,
+                retry_policy,
+                fail_after,
+            });
         }
         let clock: Arc<dyn Clock> = match self.speed.get() {
             1 => Arc::new(WallClock::new()),
@@ -157,8 +168,16 @@ impl Config {
         let (snapshot, archive) = (self.snapshot_after.get(), self.archive_after);
         let clock_check = Some(self.clock_check).filter(|pause| pause.is_positive());
         let limits = Limits { snapshot, archive, probe_every, clock_check, ..Limits::default() };
-        let (threads, network) = (NonZeroUsize::MIN, self.network(&keys));
+        let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let (threads, network) = (self.threads.unwrap_or_else(processors), self.network(&keys));
         Ok(Deployment { parts, clock, threads, limits, network })
+    }
+
+    /// The limits of the driver of an actor.
+    fn calls(&self, name: &Name) -> CallLimits {
+        let site = self.sites.get(name).map(|site| site.calls);
+        let manager = self.service_managers.get(name).map(|manager| manager.calls);
+        site.or(manager).unwrap_or_default()
     }
 
     /// How actors of other processes are reached, if there are any.

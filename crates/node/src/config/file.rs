@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::net::SocketAddr;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -27,6 +27,7 @@ pub(super) struct File {
     pub(super) margin: Option<Spanned<Span>>,
     pub(super) retry: Option<Spanned<Span>>,
     pub(super) speed: Option<NonZeroU32>,
+    pub(super) threads: Option<NonZeroUsize>,
     pub(super) snapshot_after: Option<NonZeroU64>,
     pub(super) archive_after: Option<u64>,
     pub(super) probe_every: Option<Spanned<Span>>,

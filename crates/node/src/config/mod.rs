@@ -3,6 +3,7 @@
 //! The keys are those of a scenario. Errors name their place in the file.
 
 mod assemble;
+mod calls;
 mod change;
 mod file;
 pub(crate) mod keys;
@@ -11,7 +12,7 @@ mod socket_group;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use tenure_config::{
@@ -26,6 +27,7 @@ use tenure_core::model::time::Span;
 use tenure_core::site_authority::Stacks;
 use toml::Spanned;
 
+use crate::host::CallLimits;
 use crate::net::card::MAX_ADDRESS;
 
 pub use assemble::AssemblyError;
@@ -51,6 +53,8 @@ pub struct Config {
     pub retry: Span,
     /// How much faster than the wall's the clock of the deployment runs.
     pub speed: NonZeroU32,
+    /// On how many threads its actors work; without it, on as many as there are processors.
+    pub threads: Option<NonZeroUsize>,
     /// After how many facts each actor's state is kept, so that a start folds about as many at most.
     pub snapshot_after: NonZeroU64,
     /// How many facts before its oldest snapshot an actor moves to its archive together; none ever, without it.
@@ -103,6 +107,8 @@ pub struct Site {
     pub fail_after: Option<NonZeroU32>,
     /// Sets units up and cleans them.
     pub driver: PluginSpec,
+    /// How much that is asked to do at a time, and how long it may take.
+    pub calls: CallLimits,
     /// Chooses the units for a lease.
     pub mapper: PluginSpec,
 }
@@ -134,6 +140,8 @@ pub struct ServiceManager {
     pub leave_before: Span,
     /// What it does with its units, in the order in which they are joined; at least one.
     pub drivers: Vec<PluginSpec>,
+    /// How much they are asked to do at a time, and how long that may take, all of them together.
+    pub calls: CallLimits,
     /// Asks by itself.
     pub mapper: PluginSpec,
     /// What is measured in the place of a real demand.
@@ -211,6 +219,7 @@ impl Check<'_> {
             margin,
             retry,
             speed: file.speed.unwrap_or(NonZeroU32::MIN),
+            threads: file.threads,
             snapshot_after: file.snapshot_after.unwrap_or(SNAPSHOT_AFTER),
             archive_after: NonZeroU64::new(file.archive_after.unwrap_or(ARCHIVE_AFTER)),
             probe_every,
@@ -395,13 +404,16 @@ impl Check<'_> {
             delegable: &|length| Self::is_a_term("delegation", length, margin),
         };
         let (stocks, stacks) = reader.read(site.take_stocks(place.clone()))?;
+        let mut driver = self.plugin(site.driver, PluginSpec::new("null", &[]), "driver")?;
+        let calls = calls::take(&mut driver, self.sources)?;
         let quarantine_after = site.quarantine_after.map_or(3, Spanned::into_inner);
         Ok(Site {
             stocks,
             stacks,
             quarantine_after: NonZeroU32::new(quarantine_after),
             fail_after: NonZeroU32::new(site.fail_after.map_or(3, Spanned::into_inner)),
-            driver: self.plugin(site.driver, PluginSpec::new("null", &[]), "driver")?,
+            driver,
+            calls,
             mapper: self.plugin(site.mapper, PluginSpec::new("first-fit", &[]), "mapper")?,
         })
     }
@@ -422,10 +434,12 @@ impl Check<'_> {
         let demand = manager.demand.map(|demand| self.demand(demand)).transpose()?;
         let mapper = self.plugin(manager.mapper, PluginSpec::new("static", &[]), "mapper")?;
         self.asks_for_terms(&mapper, margin)?;
+        let (drivers, calls) = self.drivers(manager.driver)?;
         Ok(ServiceManager {
             brokers: named_brokers(manager.brokers, brokers.iter(), self.sources)?,
             leave_before,
-            drivers: self.drivers(manager.driver)?,
+            drivers,
+            calls,
             mapper,
             demand,
         })
@@ -460,10 +474,10 @@ impl Check<'_> {
         Err((message, format!("set a longer `{key}`, or a smaller `margin`")))
     }
 
-    fn drivers(&self, given: Option<RawPlugins>) -> Checked<Vec<PluginSpec>> {
+    fn drivers(&self, given: Option<RawPlugins>) -> Checked<(Vec<PluginSpec>, CallLimits)> {
         let default = PluginSpec::new("null", &[]);
-        let Some(given) = given else { return Ok(vec![default]) };
-        let drivers = PluginSpec::read_all(given, &default, "driver", self.sources)?;
+        let Some(given) = given else { return Ok((vec![default], CallLimits::DEFAULT)) };
+        let mut drivers = PluginSpec::read_all(given, &default, "driver", self.sources)?;
         for (nth, driver) in drivers.iter().enumerate() {
             let file = driver.settings.get("file");
             let same = |other: &PluginSpec| file.is_some() && other.settings.get("file") == file;
@@ -473,7 +487,9 @@ impl Check<'_> {
                 return Err(ConfigError::at(file, place, "two drivers keep the same file", help));
             }
         }
-        Ok(drivers)
+        let limits = drivers.iter_mut().map(|driver| calls::take(driver, self.sources));
+        let limits = calls::together(&limits.collect::<Checked<Vec<_>>>()?);
+        Ok((drivers, limits))
     }
 
     fn demand(&self, demand: file::Demand) -> Checked<Demand> {

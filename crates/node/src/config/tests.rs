@@ -244,3 +244,42 @@ fn a_weak_assurance_is_stated_as_it_is_meant() {
         assert!(error.contains(says), "{error}");
     }
 }
+
+#[test]
+fn a_driver_takes_how_many_calls_it_gets_and_how_long_each_may_take() {
+    let calls = |text: &str| {
+        let config = read(&format!("{REST}{text}"), &[]).unwrap();
+        let data = TempDir::new().unwrap();
+        let parts = config.assemble(data.path()).unwrap().parts;
+        let part = parts.iter().find(|part| part.info.name.as_str() == "g").unwrap();
+        (part.calls.at_a_time.get(), part.calls.timeout.as_secs())
+    };
+    let two = "[[service-manager.g.driver]]\nname = \"null\"\ncall-timeout = \"10m\"\ncalls = 3\n\
+               [[service-manager.g.driver]]\nname = \"membership\"\ncalls = 5\n";
+    assert_eq!(calls(""), (64, 3600));
+    assert_eq!(calls("driver = { name = \"null\", calls = 7 }\n"), (7, 3600));
+    assert_eq!(calls("driver = { name = \"null\", call-timeout = 5 }\n"), (64, 5));
+    assert_eq!(calls(two), (3, 4200), "the least, and all of the time");
+    for (set, error) in [
+        ("calls = 0", "`calls` must not be 0; write a whole number from 1 to 4096"),
+        ("calls = \"many\"", "`calls` must not be \"many\"; "),
+        (
+            "call-timeout = \"0s\"",
+            "`call-timeout` must not be \"0s\"; write a length of time above",
+        ),
+    ] {
+        let text = format!("{REST}driver = {{ name = \"null\", {set} }}\n");
+        let wrong = wrong(&text, &[]);
+        assert!(wrong.starts_with("live.toml:5:") && wrong.contains(error), "{wrong}");
+    }
+}
+
+#[test]
+fn actors_have_as_many_threads_as_set_or_as_there_are_processors() {
+    let threads = |set: &[&str]| {
+        let data = TempDir::new().unwrap();
+        read(REST, set).unwrap().assemble(data.path()).unwrap().threads
+    };
+    assert_eq!(threads(&["threads=3"]).get(), 3);
+    assert_eq!(threads(&[]), std::thread::available_parallelism().unwrap());
+}

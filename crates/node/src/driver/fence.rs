@@ -63,7 +63,7 @@ pub(crate) struct Work<'a> {
     pub(crate) call: &'a Call,
     /// Whether this very step was begun before and cut off, no one knows where.
     pub(crate) interrupted: bool,
-    /// Asked for by a later call of the unit.
+    /// Asked for by a later call of the unit, and when nobody waits for this one any more.
     pub(crate) stop: &'a Stop,
     fence: &'a Fence,
 }
@@ -202,6 +202,16 @@ impl Fence {
         let outcome = hold(&unit.state).finish(&self.store, rank, outcome);
         drop(running);
         outcome
+    }
+
+    /// Asks a call that is at work to stop.
+    pub(crate) fn give_up(&self, call: &Call) {
+        let unit = self.unit(Key::of(call));
+        let state = hold(&unit.state);
+        let rank = Rank::of(call, state.record.as_ref());
+        if let Some((_, stop)) = state.running.as_ref().filter(|(busy, _)| *busy == rank) {
+            stop.ask();
+        }
     }
 
     /// What is kept of a unit.
@@ -393,6 +403,10 @@ impl<D: DriverSteps> ResourceDriver for Site<D> {
         Answer { outcome, after: Span::ZERO }
     }
 
+    fn give_up(&self, call: &Call) {
+        self.fence.give_up(call);
+    }
+
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
         let key = Key { site, unit };
         self.steps.probe(key, self.fence.record(key)?.as_ref())
@@ -417,6 +431,10 @@ impl<D: DriverSteps> GuestDriver for Guest<D> {
     fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
         self.fence.check_joined(call)?;
         self.steps.warn(call, deadline)
+    }
+
+    fn give_up(&self, call: &Call) {
+        self.fence.give_up(call);
     }
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {

@@ -70,7 +70,9 @@ impl Run<'_> {
         // What was failed before the end may still be in the pipe.
         io.read().map_err(failed)?;
         let why = match cut {
-            Some(Cut::Stopped) => "was ended, since a later step of the unit came".to_owned(),
+            Some(Cut::Stopped) => {
+                "was ended: a later step of the unit came, or it took too long".to_owned()
+            }
             Some(Cut::Timeout) => format!("took longer than {timeout:?}"),
             _ if io.collected.len() > most => format!("wrote more than {most} bytes"),
             _ if status.success() => return Ok(io.collected),

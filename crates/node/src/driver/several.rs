@@ -146,6 +146,10 @@ impl GuestDriver for Several {
         combined.outcome().map(drop)
     }
 
+    fn give_up(&self, call: &Call) {
+        self.drivers.iter().for_each(|(_, driver)| driver.give_up(call));
+    }
+
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {
         let mut combined = CombinedAnswer::default();
         for (name, driver) in &self.drivers {

@@ -1,13 +1,13 @@
 //! Driver calls: which wait, which run, and the threads that run them.
 //!
-//! Drivers block, for hours if they like, so each host has threads of its own for them, and only so many.
-//! What begins a tenancy, what ends one and what warns have separate threads: units that hang while they are
+//! Drivers block, for hours if they are given them, so each host has threads of its own for them, and only so
+//! many. What begins a tenancy, what ends one and what warns have separate threads: units that hang while they are
 //! set up or joined must not keep others from being taken back.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tenure_core::actor::effect::{DriverResult, EffectId};
 use tenure_core::driver::{
@@ -15,7 +15,10 @@ use tenure_core::driver::{
 };
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
+use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
+
+use super::underway::{CallLimits, Underway};
 
 /// The driver of an actor that has one.
 pub enum Driver {
@@ -35,8 +38,16 @@ impl Driver {
         let panicked = || Err(DriverError("the driver panicked".to_owned()));
         let answer =
             performed.unwrap_or_else(|_| Answer { outcome: panicked(), after: Span::ZERO });
-        let Call { unit, epoch, step, number, lease, .. } = *call;
-        (DriverResult { unit, epoch, step, number, lease, outcome: answer.outcome }, answer.after)
+        (result(call, answer.outcome), answer.after)
+    }
+
+    /// Passes on that nobody waits any more for a step that is at work.
+    fn give_up(&self, call: &Call) {
+        // What it does about it is its own affair.
+        drop(catch_unwind(AssertUnwindSafe(|| match self {
+            Self::Site(driver) => driver.give_up(call),
+            Self::Guest(driver) => driver.give_up(call),
+        })));
     }
 
     /// Looks how a unit is.
@@ -59,6 +70,8 @@ pub(super) fn key(call: &Call) -> Key {
 /// The calls of one host.
 pub(super) struct Calls {
     driver: Option<Arc<Driver>>,
+    /// Pass on what was given up.
+    words: WorkerPool,
     begin: Lane,
     end: Lane,
     warn: Lane,
@@ -67,23 +80,62 @@ pub(super) struct Calls {
 /// The calls of one kind.
 struct Lane {
     workers: WorkerPool,
-    most: usize,
     /// Calls that were started and whose answer has not been handed in.
-    running: BTreeSet<Key>,
-    waiting: VecDeque<(EffectId, Call)>,
+    underway: Underway<Key, Arc<Call>>,
+    waiting: Waiting,
+}
+
+/// Calls that wait. The leases take turns: one with a thousand units does not keep the others waiting.
+#[derive(Default)]
+struct Waiting {
+    turns: VecDeque<Whose>,
+    calls: BTreeMap<Whose, VecDeque<(EffectId, Call)>>,
+}
+
+/// The lease that a call is done for.
+type Whose = (ActorId, LeaseId);
+
+fn whose(call: &Call) -> Whose {
+    (call.guest, call.lease)
+}
+
+impl Waiting {
+    fn push(&mut self, id: EffectId, call: Call) {
+        let whose = whose(&call);
+        let calls = self.calls.entry(whose).or_default();
+        if calls.is_empty() {
+            self.turns.push_back(whose);
+        }
+        calls.push_back((id, call));
+    }
+
+    /// The next call of the first lease that may have one.
+    fn pop(&mut self, may: impl Fn(Whose) -> bool) -> Option<(EffectId, Call)> {
+        let turn = self.turns.iter().position(|&whose| may(whose))?;
+        let whose = self.turns.remove(turn)?;
+        let calls = self.calls.get_mut(&whose)?;
+        let next = calls.pop_front();
+        if calls.is_empty() {
+            self.calls.remove(&whose);
+        } else {
+            self.turns.push_back(whose);
+        }
+        next
+    }
 }
 
 impl Calls {
-    /// Calls to `driver`, at most `most` of each kind at a time.
-    pub(super) fn new(driver: Option<Arc<Driver>>, most: usize) -> Self {
-        Self { driver, begin: Lane::new(most), end: Lane::new(most), warn: Lane::new(most) }
+    /// Calls to `driver`, within its `limits` of each kind.
+    pub(super) fn new(driver: Option<Arc<Driver>>, limits: CallLimits) -> Self {
+        let [begin, end, warn] = std::array::from_fn(|_| Lane::new(limits));
+        Self { driver, words: WorkerPool::default(), begin, end, warn }
     }
 
     /// Queues a pending call. One that still runs, from before a failure, is not started twice.
     pub(super) fn owe(&mut self, id: EffectId, call: Call) {
         let lane = self.lane(call.step);
-        if !lane.running.contains(&key(&call)) {
-            lane.waiting.push_back((id, call));
+        if !lane.underway.awaits(&key(&call), Instant::now()) {
+            lane.waiting.push(id, call);
         }
     }
 
@@ -94,13 +146,17 @@ impl Calls {
         report: impl Fn(Key, DriverResult, Span) + Clone + Send + 'static,
     ) {
         let Some(driver) = &self.driver else { return };
-        for lane in [&mut self.begin, &mut self.end, &mut self.warn] {
-            while lane.running.len() < lane.most
-                && let Some((id, call)) = lane.waiting.pop_front()
-            {
-                if is_pending(id) && lane.running.insert(key(&call)) {
+        for Lane { workers, underway, waiting } in [&mut self.begin, &mut self.end, &mut self.warn]
+        {
+            let now = Instant::now();
+            while underway.has_room() {
+                let may = |lease| underway.has_room_for(|call| whose(call) == lease);
+                let Some((id, call)) = waiting.pop(may) else { break };
+                if is_pending(id) && !underway.awaits(&key(&call), now) {
+                    let call = Arc::new(call);
+                    underway.begin(key(&call), Arc::clone(&call), now);
                     let (driver, report) = (driver.clone(), report.clone());
-                    lane.workers.run(Box::new(move || {
+                    workers.run(Box::new(move || {
                         let (done, after) = driver.perform(&call);
                         report(key(&call), done, after);
                     }));
@@ -109,16 +165,52 @@ impl Calls {
         }
     }
 
-    /// The answer to a call is there.
-    pub(super) fn answered(&mut self, key: &Key) {
-        self.lane(key.3).running.remove(key);
+    /// The answer to a call is there, and is handed in later. Answers whether it counts.
+    pub(super) fn settled(&mut self, key: &Key) -> bool {
+        self.lane(key.3).underway.settle(key)
+    }
+
+    /// The answer to a call is handed in. Answers whether it counts.
+    pub(super) fn answered(&mut self, key: &Key) -> bool {
+        self.lane(key.3).underway.end(key)
+    }
+
+    /// Gives up what has taken too long, tells the driver, and answers for it.
+    pub(super) fn give_up(&mut self, now: Instant) -> Vec<(Arc<Call>, DriverResult)> {
+        let mut given_up = Vec::new();
+        for lane in [&mut self.begin, &mut self.end, &mut self.warn] {
+            let late = timed_out(lane.underway.timeout());
+            for call in lane.underway.give_up(now) {
+                if let Some(driver) = self.driver.clone() {
+                    let call = Arc::clone(&call);
+                    self.words.run(Box::new(move || driver.give_up(&call)));
+                }
+                let done = result(&call, Err(late.clone()));
+                given_up.push((call, done));
+            }
+        }
+        given_up
+    }
+
+    /// When a call is to be given up next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.lanes().filter_map(|lane| lane.underway.next()).min()
+    }
+
+    /// How many calls were given up and have not come back.
+    pub(super) fn given_up(&self) -> usize {
+        self.lanes().map(|lane| lane.underway.given_up()).sum()
     }
 
     /// Forgets what has not been started; it will be pending again.
     pub(super) fn clear(&mut self) {
-        self.begin.waiting.clear();
-        self.end.waiting.clear();
-        self.warn.waiting.clear();
+        for lane in [&mut self.begin, &mut self.end, &mut self.warn] {
+            lane.waiting = Waiting::default();
+        }
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        [&self.begin, &self.end, &self.warn].into_iter()
     }
 
     fn lane(&mut self, step: Step) -> &mut Lane {
@@ -131,10 +223,21 @@ impl Calls {
 }
 
 impl Lane {
-    fn new(most: usize) -> Self {
-        let (running, waiting) = (BTreeSet::new(), VecDeque::new());
-        Self { workers: WorkerPool::default(), most, running, waiting }
+    fn new(limits: CallLimits) -> Self {
+        let (workers, waiting) = (WorkerPool::default(), Waiting::default());
+        Self { workers, underway: Underway::new(limits), waiting }
     }
+}
+
+/// What is said for a driver that does not answer.
+pub(super) fn timed_out(timeout: Duration) -> DriverError {
+    let timeout = Span::from_micros(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX));
+    DriverError(format!("given up: the driver did not answer within {timeout}"))
+}
+
+fn result(call: &Call, outcome: Result<Properties, DriverError>) -> DriverResult {
+    let Call { unit, epoch, step, number, lease, .. } = *call;
+    DriverResult { unit, epoch, step, number, lease, outcome }
 }
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;

@@ -1,9 +1,11 @@
 //! How a host asks its mapper.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{AsyncContext as _, Context, Handler};
+use tenure_core::mapper::registry::MapperError;
 use tenure_core::runtime::AnyMapper;
 use tracing::{debug, error, warn};
 
@@ -29,12 +31,16 @@ messages!(MapperAnswered, MapperRested);
 
 impl Host {
     /// Gives the mapper of a new run its thread.
-    pub(super) fn start_mapper(&mut self, mapper: AnyMapper, ctx: &Context<Self>) {
+    pub(super) fn start_mapper(
+        &mut self,
+        build: impl FnOnce() -> Result<AnyMapper, MapperError> + Send + 'static,
+        ctx: &Context<Self>,
+    ) {
         self.mappers += 1;
         let (host, mapper_number) = (ctx.address(), self.mappers);
         let decided =
             move |decided| host.do_send(MapperAnswered { mapper: mapper_number, decided });
-        let started = MapperThread::start(&self.part.info.name, mapper, decided);
+        let started = MapperThread::start(&self.part.info.name, build, decided);
         self.mapper = started
             .map_err(|cause: io::Error| {
                 error!(actor = %self.part.info.name, %cause, "no thread for the mapper");
@@ -65,12 +71,8 @@ impl Host {
             return;
         }
         warn!(actor = %self.part.info.name, after = ?self.limits.mapper, "the mapper does not answer; another one is asked");
-        match (self.part.build)() {
-            Ok(hosted) => self.start_mapper(hosted.into_parts().1, ctx),
-            Err(cause) => {
-                error!(actor = %self.part.info.name, %cause, "the mapper cannot be built")
-            }
-        }
+        let build = Arc::clone(&self.part.build);
+        self.start_mapper(move || Ok(build()?.into_parts().1), ctx);
         if let Some((run, _)) = &mut self.run {
             run.ask_again();
         }

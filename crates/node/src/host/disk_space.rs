@@ -4,16 +4,17 @@
 //! on in it: leases are closed, expire and are cleaned up, which takes facts as well. Requests, tickets to be
 //! redeemed and measurements wait until the disk has room for a reserve again.
 
+use std::sync::Arc;
+
 use actix::{AsyncContext as _, Context};
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::runtime::{Command, Input};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::Command as SiteCommand;
-
 use tracing::{debug, info, warn};
 
 use super::{Host, LONGEST_SLEEP};
-use crate::journal::JournalError;
+use crate::journal::{JournalError, Reserve};
 
 /// Whether a host has room to begin something new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +84,9 @@ pub(super) fn input_begins(input: &Input) -> bool {
 }
 
 impl Host {
-    /// The journal has been opened: keeps room back for it.
-    pub(super) fn reserve_disk_space(&mut self, ctx: &mut Context<Self>) {
-        if self.disk_space == DiskSpace::Short {
-            return;
-        }
-        match self.reserve.keep(&*self.disk) {
+    /// The journal has been opened, and room was to be kept back for it.
+    pub(super) fn room_kept(&mut self, kept: Result<(), JournalError>, ctx: &mut Context<Self>) {
+        match kept {
             Ok(()) => {}
             Err(JournalError::DiskFull { .. }) => self.become_short(ctx),
             // A disk that does not do even this will say more when it is written to.
@@ -98,19 +96,8 @@ impl Host {
         }
     }
 
-    /// Releases the reserve to a full disk. Returns whether there was one.
-    pub(super) fn use_reserve(&mut self, ctx: &mut Context<Self>) -> bool {
-        let given = self.reserve.give_back(&*self.disk).unwrap_or_else(|error| {
-            warn!(actor = %self.part.info.name, %error, "the room that was kept back cannot be used");
-            false
-        });
-        if given {
-            self.become_short(ctx);
-        }
-        given
-    }
-
-    fn become_short(&mut self, ctx: &mut Context<Self>) {
+    /// The journal goes on in the room that was kept back.
+    pub(super) fn become_short(&mut self, ctx: &mut Context<Self>) {
         warn!(actor = %self.part.info.name, "the disk is full: no new work is accepted until space is free");
         self.disk_space = DiskSpace::Short;
         self.metrics.full.set(1);
@@ -119,14 +106,21 @@ impl Host {
 
     /// Looks now and then whether the disk has room again.
     fn check_disk_space(&mut self, ctx: &mut Context<Self>) {
-        if let Err(error) = self.reserve.regain(&*self.disk) {
-            debug!(actor = %self.part.info.name, %error, "still no room");
-            ctx.run_later(LONGEST_SLEEP, Self::check_disk_space);
-            return;
-        }
-        info!(actor = %self.part.info.name, "the disk has room again");
-        self.disk_space = DiskSpace::Enough;
-        self.metrics.full.set(0);
-        self.stir(ctx);
+        let (reserve, disk) = (Reserve::of(&self.part.journal), Arc::clone(&self.disk));
+        self.apart(
+            ctx,
+            move || reserve.regain(&*disk),
+            |host, regained, ctx| {
+                let actor = &host.part.info.name;
+                if let Ok(Ok(())) = regained {
+                    info!(%actor, "the disk has room again");
+                    host.disk_space = DiskSpace::Enough;
+                    host.metrics.full.set(0);
+                    return host.stir(ctx);
+                }
+                debug!(%actor, ?regained, "still no room");
+                ctx.run_later(LONGEST_SLEEP, Self::check_disk_space);
+            },
+        );
     }
 }

@@ -4,8 +4,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Instant;
 
+use tenure_core::mapper::registry::MapperError;
 use tenure_core::model::name::Name;
 use tenure_core::runtime::{AnyMapper, AnyView, Decision};
+use tracing::error;
 
 use super::actor_run::catching;
 
@@ -20,17 +22,24 @@ pub(super) struct MapperThread {
 }
 
 impl MapperThread {
-    /// Starts the thread. Each view that is sent to it comes back as a call of `decided`.
+    /// Starts the thread, which builds the mapper. Each view that is sent to it comes back as a call of `decided`.
     ///
     /// # Errors
     /// If the system has no thread to give.
     pub(super) fn start(
         actor: &Name,
-        mapper: AnyMapper,
+        build: impl FnOnce() -> Result<AnyMapper, MapperError> + Send + 'static,
         decided: impl Fn(Decided) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (questions, views) = channel::<AnyView>();
+        let name = actor.clone();
         let run = move || {
+            let mapper = match build() {
+                Ok(mapper) => mapper,
+                Err(cause) => {
+                    return error!(actor = %name, %cause, "the mapper cannot be built");
+                }
+            };
             while let Ok(view) = views.recv() {
                 let decision = catching(|| mapper.decide(&view));
                 // The view shares structure with the actor, which would copy what it changes while it lives.

@@ -30,12 +30,14 @@ mod actor_run;
 mod probes;
 mod reports;
 mod disk_space;
+mod recovery;
 mod run;
+mod underway;
 mod fact_log;
 pub(crate) mod request_trace;
 
 use std::collections::BTreeSet;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,6 +62,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use calls::Driver;
 pub use handle::{ActorInfo, Committed, Facts, Handle, HostError};
 pub use probes::{Condition, Conditions};
+pub use underway::CallLimits;
 
 use self::actor_run::{ActorRun, Held, Task};
 use self::calls::Calls;
@@ -71,7 +74,7 @@ use self::reports::Reports;
 use self::request_trace::RequestTrace;
 use crate::clock::Clock;
 use crate::driver::{Custody, CustodyError};
-use crate::journal::{Disk, JournalError, Reserve, Writer};
+use crate::journal::{Disk, JournalError, Writer};
 use crate::metrics::{HostMetrics, Metrics};
 use crate::transport::Transport;
 
@@ -90,6 +93,8 @@ pub struct Part {
     pub journal: PathBuf,
     /// What performs its steps; a broker has none.
     pub driver: Option<Arc<Driver>>,
+    /// How much that is asked to do at a time, and how long it may take.
+    pub calls: CallLimits,
     /// At a site: whether its driver may take over its units.
     pub custody: Option<Custody>,
     /// How it repeats messages.
@@ -108,12 +113,10 @@ pub struct Limits {
     pub turn: usize,
     /// The most turns whose facts are being synced.
     pub unsynced: usize,
-    /// The most driver calls at a time that begin a tenancy, and as many that end one.
-    pub calls: usize,
     /// How often each live unit is probed, unless that takes longer.
     pub probe_every: Duration,
     /// The most probes at a time.
-    pub probes: usize,
+    pub probes: NonZeroUsize,
     /// How often peers are asked for their clocks, if they are.
     pub clock_check: Option<Span>,
     /// The most units of which a driver's own report waits.
@@ -134,9 +137,8 @@ impl Default for Limits {
             inbox: 4096,
             turn: 64,
             unsynced: 64,
-            calls: 64,
             probe_every: Duration::from_secs(10),
-            probes: 8,
+            probes: NonZeroUsize::new(8).unwrap_or(NonZeroUsize::MIN),
             clock_check: None,
             reports: 4096,
             behind: 4096,
@@ -197,8 +199,7 @@ pub struct Host {
     transport: Arc<dyn Transport>,
     metrics: HostMetrics,
     disk: Arc<dyn Disk + Sync>,
-    /// What is kept back for a full disk, and whether it is.
-    reserve: Reserve,
+    /// Whether room for a full disk is kept back.
     disk_space: DiskSpace,
     /// Maps facts to requests, for debug logs.
     request_trace: Option<RequestTrace>,
@@ -207,6 +208,8 @@ pub struct Host {
     /// Notified when it has given up.
     given_up: mpsc::UnboundedSender<(ActorInfo, HostFailure)>,
     run: Option<(ActorRun, Writer)>,
+    /// Whether another thread is reading or closing the journal.
+    away: bool,
     mapper: Option<MapperThread>,
     /// Numbers mappers, so that a replaced one is not heard any more.
     mappers: u64,
@@ -217,6 +220,8 @@ pub struct Host {
     failures: u32,
     inbox: Inbox,
     calls: Calls,
+    /// Wakes it when a call or a probe is to be given up.
+    call_timer: Option<SpawnHandle>,
     probes: Probes,
     reports: Arc<Reports>,
     unsynced: usize,
@@ -262,15 +267,15 @@ impl Host {
         let host = Self::start_in_arbiter(thread, move |ctx| {
             let Surroundings { limits, clock, transport, metrics, disk, given_up } = around;
             let metrics = metrics.of(&part.info);
-            let calls = Calls::new(part.driver.clone(), limits.calls);
-            let probes = Probes::new(part.driver.clone(), limits.probes, conditions.clone());
+            let calls = Calls::new(part.driver.clone(), part.calls);
+            let probing = CallLimits { at_a_time: limits.probes, ..part.calls };
+            let probes = Probes::new(part.driver.clone(), probing, conditions.clone());
             let host = ctx.address().downgrade();
             let reports = Reports::new(limits.reports, move || {
                 if let Some(host) = host.upgrade() {
                     host.do_send(Reported);
                 }
             });
-            let reserve = Reserve::of(&part.journal);
             Self {
                 part,
                 limits,
@@ -278,12 +283,12 @@ impl Host {
                 transport,
                 metrics,
                 disk,
-                reserve,
                 disk_space: DiskSpace::Enough,
                 request_trace: None,
                 ready: Some(ready),
                 given_up,
                 run: None,
+                away: false,
                 mapper: None,
                 mappers: 0,
                 runs: 0,
@@ -291,6 +296,7 @@ impl Host {
                 failures: 0,
                 inbox: Inbox::default(),
                 calls,
+                call_timer: None,
                 probes,
                 reports: Arc::new(reports),
                 unsynced: 0,

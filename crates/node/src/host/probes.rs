@@ -6,9 +6,10 @@
 //! A round covers the units that are live when it begins; the next one begins when none of them waits any
 //! more, so that all get their turn however slow their drivers are.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use actix::{AsyncContext as _, Context, Handler};
 use tenure_core::actor::Actor as _;
@@ -24,7 +25,8 @@ use tenure_core::site_authority::{Command as SiteCommand, unit};
 use tracing::warn;
 
 use super::actor_run::Task;
-use super::calls::{Driver, WorkerPool};
+use super::calls::{Driver, WorkerPool, timed_out};
+use super::underway::{CallLimits, Underway};
 use super::{Host, Probed, Reported};
 
 /// How a live unit was when its driver looked at it last.
@@ -137,17 +139,20 @@ impl Subject {
 pub(super) struct Probes {
     driver: Option<Arc<Driver>>,
     workers: WorkerPool,
-    most: usize,
     waiting: VecDeque<Subject>,
-    running: BTreeSet<(ActorId, UnitId)>,
+    underway: Underway<(ActorId, UnitId), Subject>,
     conditions: Conditions,
 }
 
 impl Probes {
-    /// Probes by `driver`, at most `most` at a time.
-    pub(super) fn new(driver: Option<Arc<Driver>>, most: usize, conditions: Conditions) -> Self {
-        let (waiting, running) = (VecDeque::new(), BTreeSet::new());
-        Self { driver, workers: WorkerPool::default(), most, waiting, running, conditions }
+    /// Probes by `driver`, within these limits.
+    pub(super) fn new(
+        driver: Option<Arc<Driver>>,
+        limits: CallLimits,
+        conditions: Conditions,
+    ) -> Self {
+        let (waiting, underway) = (VecDeque::new(), Underway::new(limits));
+        Self { driver, workers: WorkerPool::default(), waiting, underway, conditions }
     }
 
     /// Begins a round, unless units of the last one still wait. A probe that still runs is not begun twice.
@@ -158,14 +163,14 @@ impl Probes {
         let live = live();
         let epochs: BTreeMap<_, _> = live.iter().map(|one| (one.key(), one.epoch)).collect();
         self.conditions.all().retain(|key, condition| epochs.get(key) == Some(&condition.epoch));
-        self.waiting.extend(live.into_iter().filter(|one| !self.running.contains(&one.key())));
+        self.waiting.extend(live.into_iter().filter(|one| !self.underway.contains(&one.key())));
     }
 
     /// Puts a unit first.
     fn hurry(&mut self, subject: Subject) {
         let key = subject.key();
         self.waiting.retain(|one| one.key() != key);
-        if !self.running.contains(&key) {
+        if !self.underway.contains(&key) {
             self.waiting.push_front(subject);
         }
     }
@@ -173,16 +178,27 @@ impl Probes {
     /// Starts what can be started; `report` is called on another thread.
     fn start(&mut self, report: impl Fn(Probed) + Clone + Send + 'static) {
         let Some(driver) = &self.driver else { return };
-        while self.running.len() < self.most
+        let now = Instant::now();
+        while self.underway.has_room()
             && let Some(subject) = self.waiting.pop_front()
         {
-            self.running.insert(subject.key());
+            self.underway.begin(subject.key(), subject, now);
             let (driver, report) = (Arc::clone(driver), report.clone());
             self.workers.run(Box::new(move || {
                 let found = driver.probe(subject.site, subject.unit);
                 report(Probed { subject, found });
             }));
         }
+    }
+
+    /// When a probe is to be given up next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.underway.next()
+    }
+
+    /// How many were given up and have not come back.
+    pub(super) fn given_up(&self) -> usize {
+        self.underway.given_up()
     }
 
     /// Records a result. Returns whether it is a change, and not the first sight of a unit that is up, and how
@@ -208,7 +224,7 @@ impl Probes {
 
 impl Host {
     /// Begins a round of probes.
-    pub(super) fn probe(&mut self, ctx: &Context<Self>) {
+    pub(super) fn probe(&mut self, ctx: &mut Context<Self>) {
         let Some((run, _)) = self.run.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
@@ -217,16 +233,30 @@ impl Host {
         self.probe_next(ctx);
     }
 
-    fn probe_next(&mut self, ctx: &Context<Self>) {
+    fn probe_next(&mut self, ctx: &mut Context<Self>) {
         let host = ctx.address();
         self.probes.start(move |probed| host.do_send(probed));
+        self.watch_calls(ctx);
+    }
+
+    /// Gives up the probes that have taken too long by now: their units are down.
+    pub(super) fn give_up_probes(&mut self, now: Instant, ctx: &mut Context<Self>) {
+        let error = timed_out(self.probes.underway.timeout());
+        for subject in self.probes.underway.give_up(now) {
+            self.metrics.probed(false);
+            self.found(subject, Err(error.clone()), ctx);
+        }
+        self.probe_next(ctx);
     }
 
     /// Has the driver report to this run what it finds by itself.
     pub(super) fn take_reports(&self) {
-        if let Some(Driver::Site(driver)) = self.part.driver.as_deref() {
-            driver.report_to(Arc::clone(&self.reports) as Arc<dyn ReportReceiver>);
-        }
+        let (driver, reports) = (self.part.driver.clone(), Arc::clone(&self.reports));
+        self.probes.workers.run(Box::new(move || {
+            if let Some(Driver::Site(driver)) = driver.as_deref() {
+                driver.report_to(reports as Arc<dyn ReportReceiver>);
+            }
+        }));
     }
 
     /// Takes what a driver has reported of a unit by itself.
@@ -294,9 +324,10 @@ impl Handler<Probed> for Host {
     type Result = ();
 
     fn handle(&mut self, Probed { subject, found }: Probed, ctx: &mut Self::Context) {
-        self.probes.running.remove(&subject.key());
-        self.metrics.probed(found.is_ok());
-        self.found(subject, found, ctx);
+        if self.probes.underway.end(&subject.key()) {
+            self.metrics.probed(found.is_ok());
+            self.found(subject, found, ctx);
+        }
         self.probe_next(ctx);
     }
 }
@@ -318,6 +349,8 @@ impl Handler<Reported> for Host {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::num::NonZeroUsize;
     use std::sync::mpsc::{self, Receiver, Sender};
 
     use tenure_core::driver::{Answer, Call, ResourceDriver};
@@ -344,6 +377,10 @@ mod tests {
         }
     }
 
+    fn most(most: usize) -> CallLimits {
+        CallLimits { at_a_time: NonZeroUsize::new(most).unwrap(), ..CallLimits::default() }
+    }
+
     fn live(units: u32) -> Vec<Subject> {
         let site = ActorId::of(&PublicKey::from_bytes([1; 32]));
         let subject = |unit| Subject { site, unit: UnitId(unit), epoch: Epoch(1), lease: None };
@@ -356,13 +393,13 @@ mod tests {
         let begin = |probes: &mut Probes, reply: &Sender<Probed>| {
             let reply = reply.clone();
             probes.start(move |probed| drop(reply.send(probed)));
-            assert!(probes.running.len() <= most);
+            assert!(probes.underway.awaited() <= most);
         };
         begin(probes, &reply);
         let mut seen = BTreeSet::new();
         while seen.len() < units {
             let Probed { subject, .. } = receive(DEADLINE, "a probe", &answer);
-            probes.running.remove(&subject.key());
+            assert!(probes.underway.end(&subject.key()));
             assert!(seen.insert(subject.unit.0), "probed twice in a round");
             begin(probes, &reply);
         }
@@ -373,11 +410,11 @@ mod tests {
     fn a_round_reaches_every_unit_though_one_hangs_and_only_two_are_probed_at_a_time() {
         let (let_go, hangs) = mpsc::channel();
         let driver = Driver::Site(Box::new(Hanging(Mutex::new(hangs))));
-        let mut probes = Probes::new(Some(Arc::new(driver)), 2, Conditions::default());
+        let mut probes = Probes::new(Some(Arc::new(driver)), most(2), Conditions::default());
         for _ in 0..2 {
             probes.begin(|| live(9));
             assert_eq!(play(&mut probes, 2, 8), (1..9).collect(), "the one that hangs, once");
-            assert_eq!(probes.running.len(), 1);
+            assert_eq!(probes.underway.awaited(), 1);
         }
         // A round that is under way is not begun again.
         probes.begin(|| live(4));
@@ -388,7 +425,7 @@ mod tests {
 
     #[test]
     fn only_a_change_is_reported_and_its_time_is_kept() {
-        let probes = Probes::new(None, 1, Conditions::default());
+        let probes = Probes::new(None, most(1), Conditions::default());
         let [subject] = live(1)[..] else { panic!("one") };
         let up = || Ok(Properties::default());
         let wrong = |why: &str| Err(DriverError(why.to_owned()));

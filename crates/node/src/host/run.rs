@@ -1,33 +1,26 @@
-//! The host's event handling: turns, syncs, departures, failures.
+//! The host's event handling: turns, syncs, departures.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use actix::{Actor, ActorContext as _, AsyncContext as _, Context, Handler};
+use actix::{Actor, AsyncContext as _, Context, Handler};
 use tenure_core::actor::Actor as _;
-use tenure_core::actor::fact::BadFact;
-use tenure_core::actor::snapshot::RestoreError;
-use tenure_core::model::time::{Span, Time};
+use tenure_core::actor::effect::DriverResult;
+use tenure_core::model::time::Span;
 use tenure_core::runtime::AnyActor;
 use tenure_core::runtime::Entry;
 use tenure_core::runtime::host::Departure;
-use tenure_core::runtime::journal::AppendError;
 use tenure_core::runtime::outbox::Outgoing;
-use tenure_core::site_authority::unit;
 use tenure_core::wire::message::Sequence;
 use tokio::sync::mpsc;
-use tracing::{Level, debug, enabled, error, info, warn};
+use tracing::{debug, error, info, warn};
 
-use super::actor_run::{ActorRun, catching};
+use super::actor_run::catching;
 use super::disk_space::{DiskSpace, input_begins, message_begins};
 use super::fact_log;
-use super::handle::{ActorInfo, Facts, HostError};
-use super::request_trace::RequestTrace;
+use super::handle::{Facts, HostError};
 use super::{
-    Asked, Drain, FIRST_PAUSE, Host, HostFailure, Inspect, LONGEST_PAUSE, LONGEST_SLEEP, Performed,
-    STABLE_RUN, Synced, TakeTurn, Watch,
+    Asked, Drain, Host, HostFailure, Inspect, LONGEST_SLEEP, Performed, Synced, TakeTurn, Watch,
 };
-use crate::journal::{JournalError, JournalFile, Owner, Past, Snapshots};
 use crate::subject::received;
 use crate::transport::Packet;
 
@@ -36,87 +29,15 @@ impl Actor for Host {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(self.limits.inbox);
-        let recovered = self.recover(ctx);
+        self.recover(ctx);
         ctx.run_interval(self.limits.probe_every, |host, ctx| {
             host.probe(ctx);
             host.check_mapper(ctx);
         });
-        match self.ready.take() {
-            Some(ready) => {
-                if recovered.is_err() {
-                    ctx.stop();
-                }
-                drop(ready.send(recovered));
-            }
-            None => drop(recovered),
-        }
     }
-}
-
-/// Whether an actor can sign: its key in force may have been replaced since its secret was copied.
-fn has_secret(actor: &AnyActor) -> Result<(), HostFailure> {
-    let Some(key) = actor.missing_secret() else { return Ok(()) };
-    let key = key.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    Err(HostFailure::NoSecret { key })
 }
 
 impl Host {
-    /// Reads the journal, takes up what is pending, and continues; if the disk is full, on what was kept
-    /// back.
-    fn recover(&mut self, ctx: &mut Context<Self>) -> Result<(), HostFailure> {
-        let recovered = self.recover_once(ctx);
-        match recovered {
-            Err(HostFailure::Journal(JournalError::DiskFull { .. })) if self.use_reserve(ctx) => {
-                self.recover_once(ctx)
-            }
-            recovered => recovered,
-        }
-    }
-
-    fn recover_once(&mut self, ctx: &mut Context<Self>) -> Result<(), HostFailure> {
-        let ActorInfo { name, role, id } = self.part.info.clone();
-        let (actor, mapper) = (self.part.build)()?.into_parts();
-        let mut run =
-            ActorRun::new(actor, self.part.retry_policy).checking_clocks(self.limits.clock_check);
-        let owner = Owner { name, role, id };
-        let mut request_trace = enabled!(Level::INFO).then(|| RequestTrace::new(id));
-        let mut past = Recovery::of(&mut run, &mut request_trace);
-        let journal = JournalFile::resume_on(&*self.disk, &self.part.journal, &owner, &mut past)?;
-        let (from, latest) = (past.from, past.latest);
-        if let Some(custody) = &mut self.part.custody {
-            custody.take(units_in_hand(run.actor()))?;
-        }
-        self.watermarks = journal.watermarks()?;
-        let writer = journal.into_writer_with(self.snapshots())?;
-        let facts = run.position();
-        has_secret(run.actor())?;
-        self.clock.not_before(latest);
-        run.recovered();
-        (self.runs, self.started_at) = (self.runs + 1, Instant::now());
-        info!(actor = %self.part.info.name, facts, from, "ready");
-        self.conditions.set_down(None);
-        self.metrics.begins();
-        (self.run, self.request_trace) = (Some((run, writer)), request_trace);
-        self.start_mapper(mapper, ctx);
-        self.inbox.begin();
-        self.reserve_disk_space(ctx);
-        self.prepare_transport();
-        self.greet(ctx);
-        self.release(ctx);
-        self.stir(ctx);
-        self.take_reports();
-        self.probe(ctx);
-        Ok(())
-    }
-
-    /// How the journal's thread takes snapshots.
-    fn snapshots(&self) -> Snapshots {
-        let (every, archive) = (self.limits.snapshot, self.limits.archive);
-        let disk = Arc::clone(&self.disk);
-        let maker = Arc::clone(&self.part.build);
-        Snapshots { every, archive, build: Arc::new(move || maker().ok()), disk }
-    }
-
     /// Sees to it that there will be a turn.
     pub(super) fn stir(&mut self, ctx: &mut Context<Self>) {
         self.stirred = true;
@@ -214,7 +135,7 @@ impl Host {
     }
 
     /// Starts driver calls.
-    fn call(&mut self, ctx: &Context<Self>) {
+    fn call(&mut self, ctx: &mut Context<Self>) {
         let Some((run, _)) = self.run.as_ref().filter(|_| self.draining.is_none()) else {
             return;
         };
@@ -223,6 +144,38 @@ impl Host {
             |id| actor.is_pending(id),
             move |key, done, after| host.do_send(Performed { key, done, after }),
         );
+        self.watch_calls(ctx);
+    }
+
+    /// Sees to it that what takes too long is given up.
+    pub(super) fn watch_calls(&mut self, ctx: &mut Context<Self>) {
+        let next = [self.calls.next(), self.probes.next()].into_iter().flatten().min();
+        self.metrics.hung.set(i64::try_from(self.hung()).unwrap_or(i64::MAX));
+        let Some(next) = next.filter(|_| self.call_timer.is_none()) else { return };
+        let wait = next.saturating_duration_since(Instant::now());
+        self.call_timer = Some(ctx.run_later(wait, |host, ctx| {
+            host.call_timer = None;
+            host.give_up_late(ctx);
+            host.watch_calls(ctx);
+        }));
+    }
+
+    /// How many calls and probes were given up and have not come back.
+    fn hung(&self) -> usize {
+        self.calls.given_up() + self.probes.given_up()
+    }
+
+    /// Gives up what takes too long.
+    fn give_up_late(&mut self, ctx: &mut Context<Self>) {
+        let now = Instant::now();
+        for (call, done) in self.calls.give_up(now) {
+            let (actor, unit, step) = (&self.part.info.name, call.unit, call.step.word());
+            warn!(%actor, %unit, step, lease = %call.lease, "a driver does not answer; its call is given up");
+            self.metrics.given_up.inc();
+            self.hand_in(done, ctx);
+        }
+        self.give_up_probes(now, ctx);
+        self.call(ctx);
     }
 
     /// Sets the timer for the next turn.
@@ -243,121 +196,9 @@ impl Host {
         self.timer = Some((next, handle));
     }
 
-    /// Drops what is in memory; rises in a while, or gives up.
-    pub(super) fn fail(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
-        let Some((_, writer)) = self.run.take() else { return };
-        if let Err(error) = writer.close() {
-            warn!(actor = %self.part.info.name, %error, "the journal was not closed in good order");
-        }
-        self.unsynced = 0;
-        self.mapper = None;
-        self.watchers.clear();
-        self.awaited.clear();
-        self.calls.clear();
-        self.inbox.refuse(&HostError::Busy(self.part.info.name.clone()));
-        self.failures = if self.started_at.elapsed() < STABLE_RUN { self.failures } else { 0 };
-        self.restart_later(ctx, cause);
-    }
-
-    /// Plans the next try after a fall, or after a try that failed. What another process or an older journal
-    /// is to blame for will not pass.
-    fn restart_later(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
-        self.failures += 1;
-        self.metrics.failures.inc();
-        let hopeless = matches!(
-            cause,
-            HostFailure::Append(AppendError::Fenced { .. }) | HostFailure::RolledBack { .. }
-        );
-        if matches!(cause, HostFailure::Append(AppendError::Full(_))) {
-            self.use_reserve(ctx);
-        }
-        self.conditions.set_down(Some(cause.to_string()));
-        if hopeless || self.draining.is_some() {
-            return self.give_up(ctx, cause);
-        }
-        let doubled = 2_u32.pow((self.failures - 1).min(16));
-        let pause = FIRST_PAUSE.saturating_mul(doubled).min(LONGEST_PAUSE);
-        warn!(actor = %self.part.info.name, %cause, ?pause, "down; comes back from its journal");
-        ctx.run_later(pause, |host, ctx| {
-            if let Err(cause) = host.recover(ctx) {
-                host.restart_later(ctx, cause);
-            }
-        });
-    }
-
-    fn give_up(&mut self, ctx: &mut Context<Self>, cause: HostFailure) {
-        error!(actor = %self.part.info.name, %cause, "gives up");
-        self.inbox.refuse(&HostError::Stopped(self.part.info.name.clone()));
-        drop(self.given_up.send((self.part.info.clone(), cause)));
-        if let Some(stop) = self.draining.take() {
-            drop(stop.send(Ok(())));
-        }
-        ctx.stop();
-    }
-
     /// Whether the inbox takes one more.
     fn takes_more(&self) -> bool {
         self.draining.is_none() && self.inbox.len() < self.limits.inbox
-    }
-
-    /// Closes the journal once everything is synced.
-    fn drained(&mut self, ctx: &mut Context<Self>) {
-        if self.unsynced > 0 {
-            return;
-        }
-        let Some(stop) = self.draining.take() else { return };
-        self.save_watermarks();
-        let closed = self.run.take().map_or(Ok(()), |(run, writer)| match self.disk_space {
-            DiskSpace::Enough => writer.close_with(|| run.actor().snapshot()),
-            DiskSpace::Short => writer.close(),
-        });
-        info!(actor = %self.part.info.name, "stopped");
-        drop(stop.send(closed.map_err(Arc::new)));
-        ctx.stop();
-    }
-}
-
-/// How many units of a site are not free.
-fn units_in_hand(hosted: &AnyActor) -> usize {
-    match hosted {
-        AnyActor::SiteAuthority(site) => {
-            site.unit_survey().filter(|unit| !matches!(unit.state, unit::State::Free)).count()
-        }
-        AnyActor::Broker(_) | AnyActor::ServiceManager(_) => 0,
-    }
-}
-
-/// A life that is brought back from its journal.
-struct Recovery<'a> {
-    run: &'a mut ActorRun,
-    request_trace: &'a mut Option<RequestTrace>,
-    /// Behind how many facts the snapshot was.
-    from: u64,
-    latest: Time,
-}
-
-impl<'a> Recovery<'a> {
-    fn of(run: &'a mut ActorRun, request_trace: &'a mut Option<RequestTrace>) -> Self {
-        Self { run, request_trace, from: 0, latest: Time::MIN }
-    }
-}
-
-impl Past for Recovery<'_> {
-    fn restore(&mut self, state: &[u8], position: u64, at: Time) -> Result<(), RestoreError> {
-        self.run.restore(state)?;
-        (self.from, self.latest) = (position, at);
-        if let Some(request_trace) = self.request_trace {
-            request_trace.look(self.run.actor());
-        }
-        Ok(())
-    }
-
-    fn apply(&mut self, entry: &Entry) -> Result<(), BadFact> {
-        self.latest = entry.at;
-        if let Some(request_trace) = self.request_trace {
-            request_trace.follow(&entry.fact);
-        }
-        self.run.replay(entry)
     }
 }
 
@@ -461,13 +302,26 @@ impl Handler<Performed> for Host {
         let Performed { key, done, after } = performed;
         let wait = self.clock.outside(after);
         if wait > Duration::ZERO {
-            let now = Performed { key, done, after: Span::ZERO };
-            ctx.notify_later(now, wait);
+            if self.calls.settled(&key) {
+                ctx.notify_later(Performed { key, done, after: Span::ZERO }, wait);
+            }
+            return;
+        }
+        let counts = self.calls.answered(&key);
+        self.call(ctx);
+        if !counts {
+            let (actor, unit) = (&self.part.info.name, key.1);
+            info!(%actor, %unit, step = key.3.word(), "a call that was given up has come back");
             return;
         }
         self.metrics.called(done.outcome.is_ok());
-        self.calls.answered(&key);
-        self.call(ctx);
+        self.hand_in(done, ctx);
+    }
+}
+
+impl Host {
+    /// Hands in how a step ended.
+    fn hand_in(&mut self, done: DriverResult, ctx: &mut Context<Self>) {
         // An answer without a receiver is not lost: the step is still pending, and is requested again.
         if self.run.is_some() && self.draining.is_none() {
             self.inbox.answer(done);

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod gate;
+
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +31,9 @@ use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Running, StartError};
-use tenure_node::host::{ActorBuilder, ActorInfo, Driver, Handle, HostError, Limits, Part};
+use tenure_node::host::{
+    ActorBuilder, ActorInfo, CallLimits, Driver, Handle, HostError, Limits, Part,
+};
 use tenure_node::journal::{Disk, SystemDisk};
 use tenure_wait::{DEADLINE, eventually_async, in_time};
 
@@ -52,6 +56,8 @@ pub(crate) struct Plans {
     pub(crate) guest: fn() -> Box<dyn ServiceManagerMapper>,
     /// On how many threads.
     pub(crate) threads: usize,
+    /// How much the drivers are asked to do at a time, and how long it may take.
+    pub(crate) calls: CallLimits,
     /// The resource limits of its hosts.
     pub(crate) limits: Limits,
 }
@@ -65,6 +71,7 @@ impl Default for Plans {
             site: Arc::new(Nothing),
             guest: || Box::new(Idle),
             threads: 2,
+            calls: CallLimits::DEFAULT,
             limits: Limits::default(),
         }
     }
@@ -154,6 +161,7 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
             build: builder(setup, role, plans.clone(), ids[0]),
             journal: folder.join(format!("{name}.journal")),
             driver,
+            calls: plans.calls,
             custody: None,
             retry_policy: TIMEOUT,
             fail_after: None,

@@ -495,7 +495,10 @@ fn a_teardown_slower_than_the_next_setup_does_not_touch_the_successor() {
         begun(&place);
         driver.perform(&call(3, Step::Setup)).outcome.unwrap();
         let error = late.join().unwrap().unwrap_err();
-        assert_eq!(error.0, "the teardown program was ended, since a later step of the unit came");
+        assert_eq!(
+            error.0,
+            "the teardown program was ended: a later step of the unit came, or it took too long"
+        );
     });
     assert!(place.made(1).exists());
     let again = driver.perform(&call(2, Step::Teardown)).outcome.unwrap_err();
@@ -513,9 +516,33 @@ fn a_leave_ends_the_program_of_a_join() {
         begun(&place);
         assert_eq!(driver.perform(&call(1, Step::Leave)).outcome, Ok(Properties::default()));
         let error = join.join().unwrap().unwrap_err();
-        assert_eq!(error.0, "the join program was ended, since a later step of the unit came");
+        assert_eq!(
+            error.0,
+            "the join program was ended: a later step of the unit came, or it took too long"
+        );
     });
     assert!(!place.made(1).exists());
+}
+
+#[test]
+fn a_step_that_is_given_up_is_ended_and_the_unit_is_cleaned() {
+    let mut place = Place::site();
+    place.program("setup", &format!("{READ}echo >begun; sleep 300; {MAKE}"));
+    let driver = place.open();
+    thread::scope(|scope| {
+        let setup = scope.spawn(|| driver.perform(&call(1, Step::Setup)).outcome);
+        begun(&place);
+        // Another call's end is not that of this one.
+        driver.give_up(&call(2, Step::Teardown));
+        driver.give_up(&call(1, Step::Setup));
+        let error = setup.join().unwrap().unwrap_err();
+        assert!(error.0.starts_with("the setup program was ended"), "{error}");
+    });
+    assert_eq!(driver.perform(&call(2, Step::Teardown)).outcome, Ok(Properties::default()));
+    assert!(!place.made(1).exists());
+    // Nothing is at work: there is nothing to end.
+    driver.give_up(&call(2, Step::Teardown));
+    driver.perform(&call(2, Step::Teardown)).outcome.unwrap();
 }
 
 #[test]
