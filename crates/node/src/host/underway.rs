@@ -229,7 +229,7 @@ mod tests {
         for (most, alike, others) in [(1, 1, 0), (2, 1, 1), (8, 7, 1), (64, 56, 8)] {
             let mut underway = underway(most);
             let mut evens = (0..).step_by(2);
-            let even = |number: &u32| number % 2 == 0;
+            let even = |number: &u32| number.is_multiple_of(2);
             let mut begun = 0;
             while underway.has_room_for(even) {
                 let number = evens.next().unwrap();
