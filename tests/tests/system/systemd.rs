@@ -47,17 +47,17 @@ impl Notices {
         Some(String::from_utf8(bytes[..length].to_vec()).expect("text"))
     }
 
-    /// Waits for a notice with this line.
+    /// Waits for a notice with a line that begins so.
     #[track_caller]
-    fn until(&self, line: &str) {
+    fn until(&self, begin: &str) {
         let begun = Instant::now();
         while begun.elapsed() < DEADLINE {
             let notice = self.within(DEADLINE).unwrap_or_default();
-            if notice.lines().any(|found| found == line) {
+            if notice.lines().any(|line| line.starts_with(begin)) {
                 return;
             }
         }
-        panic!("nobody said {line}");
+        panic!("nobody said {begin}");
     }
 }
 
@@ -83,6 +83,22 @@ fn systemd_is_told_of_the_start_how_it_goes_and_of_the_end() {
     assert_eq!(deployment.end("-TERM"), Some(0));
     notices.until("STOPPING=1");
     deployment.restart_with(CONFIG);
+}
+
+#[test]
+fn systemd_is_told_that_an_actor_is_down_until_it_is_back() {
+    let (deployment, notices) = watched(tempfile::tempdir().expect("a folder"));
+    notices.until("STATUS=3 actors at work");
+    let journal = deployment.data.path().join("journals/guest.db");
+    let other = rusqlite::Connection::open(journal).expect("a journal");
+    other.execute_batch("BEGIN IMMEDIATE").expect("its lock");
+    // Its append waits for the lock in vain.
+    let refused = deployment.tenure("lease request 1 --for 1h --wait --timeout 1s");
+    assert!(!refused.status.success());
+    notices.until("STATUS=1 of 3 actors down; guest: ");
+    other.execute_batch("ROLLBACK").expect("the end of it");
+    notices.until("STATUS=3 actors at work");
+    notices.until("WATCHDOG=1");
 }
 
 /// The threads of a process by name, as the system numbers them.
