@@ -239,7 +239,10 @@ fn listen_on(
     let Some(socket) = inherited else { return Ok(()) };
     systemd::check_address(&socket, config.listen)?;
     match &mut deployment.network {
-        Some(network) => network.listen = Some(Listen::On(Arc::new(socket))),
+        Some(network) => {
+            info!("peers are taken from the socket that was handed over");
+            network.listen = Some(Listen::On(Arc::new(socket)));
+        }
         None => warn!("the socket that was handed over is not used: there are no peers"),
     }
     Ok(())

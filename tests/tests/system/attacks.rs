@@ -348,7 +348,7 @@ fn who_speaks_later_versions_too_is_served_in_version_1() {
         configuration: Properties::default(),
         victims: Vec::new(),
     };
-    let mut stream = target.caller(&holder);
+    let mut stream = target.tls(&holder, &target.name(), &[b"tenure/2", b"tenure/1"]);
     for frame in [
         target.ticket(&holder),
         Frame::Hello(hello).to_bytes(),

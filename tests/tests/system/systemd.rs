@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -210,6 +210,8 @@ impl Held {
     fn replace(&mut self) {
         let pid = self.deployment.process.id();
         assert_eq!(self.deployment.end("-TERM"), Some(0));
+        let address = self.socket.local_addr().expect("an address");
+        TcpStream::connect(address).expect("who dials meanwhile is not refused");
         let data = self.deployment.data.path();
         self.deployment.process = Self::process(&self.socket, &self.config, data);
         assert_ne!(self.deployment.process.id(), pid);

@@ -227,3 +227,21 @@ pub async fn read_frame(
     };
     timeout(REST_OF_FRAME, rest).await.map_err(|_| FrameError::Slow)?.map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::model::identity::PublicKey;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_version_that_both_sides_speak_is_agreed_on() {
+        let id = ActorId::of(&PublicKey::from_bytes([7; 32]));
+        let agreed = |oldest, newest| Hello { oldest, newest, ..Hello::new(id, id) }.agreed();
+        assert_eq!(Hello::new(id, id).agreed(), Some(VERSIONS.1), "with its like");
+        assert_eq!(agreed(1, 9), Some(1), "with one that speaks later ones, too");
+        assert_eq!(agreed(0, 1), Some(1), "with one that speaks earlier ones, too");
+        assert_eq!(agreed(2, 9), None, "with one that has left this one behind");
+        assert_eq!(agreed(0, 0), None, "with one that is left behind");
+    }
+}
