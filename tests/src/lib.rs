@@ -51,6 +51,36 @@ pub fn check_block(path: &str, name: &str, block: &str) {
     check_golden(path, &format!("{head}{open}{block}{close}{tail}"));
 }
 
+/// Numbers that follow from a seed (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    /// The next one.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// The next one below a bound, which is not zero.
+    pub fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.draw() % bound as u64).unwrap_or(0)
+    }
+
+    /// One of several things, of which there is at least one.
+    pub fn one_of<'a, T>(&mut self, things: &'a [T]) -> &'a T {
+        &things[self.below(things.len())]
+    }
+}
+
+/// What an environment variable sets a test to, if it does.
+pub fn setting(name: &str) -> Option<u64> {
+    env::var(name).ok()?.parse().ok()
+}
+
 /// The `tenure` command, as built beside this test.
 ///
 /// # Panics

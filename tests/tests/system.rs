@@ -4,6 +4,8 @@
 mod machines;
 #[path = "system/formats.rs"]
 mod formats;
+#[path = "system/fuzz/mod.rs"]
+mod fuzz;
 #[path = "system/layouts.rs"]
 mod layouts;
 #[path = "system/experiment.rs"]
@@ -12,8 +14,10 @@ mod experiment;
 mod in_place;
 #[path = "system/network.rs"]
 mod network;
-#[path = "system/attacks.rs"]
+#[path = "system/attacks/mod.rs"]
 mod attacks;
+#[path = "system/partitions/mod.rs"]
+mod partitions;
 #[path = "system/archive.rs"]
 mod archive;
 #[path = "system/backup.rs"]

@@ -325,7 +325,7 @@ fn copy_file(
     files: &mut BTreeMap<String, String>,
 ) -> Result<(), BackupError> {
     let (source, target) = (from.join(name), to.join(name));
-    let mut file = File::open(&source).map_err(BackupError::file("read", &source))?;
+    let mut file = open(&source).map_err(BackupError::file("read", &source))?;
     let mode = file.metadata().map_err(BackupError::file("read", &source))?.permissions().mode();
     if let Some(folder) = target.parent() {
         make_folder(folder)?;
@@ -336,6 +336,14 @@ fn copy_file(
     fs::set_permissions(&target, mode).map_err(BackupError::file("write", &target))?;
     files.insert(name.to_owned(), hash);
     Ok(())
+}
+
+/// Opens a file; none that is elsewhere, and none that never ends.
+fn open(path: &Path) -> io::Result<File> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    File::open(path)
 }
 
 /// Writes a new file and syncs it with its folder. Answers its SHA-256.

@@ -131,7 +131,7 @@ pub(crate) fn parts() -> Parts {
 }
 
 /// The signed answer of a site about its clock.
-fn pong(p: &Parts) -> Sealed {
+pub(crate) fn pong(p: &Parts) -> Sealed {
     let (from, to) = (p.root.site(), p.ticket.bottom().issuer);
     let sequence = Sequence { position: 7, index: Sequence::VOLATILE };
     let header = Header { from, to, sequence, at: Time::from_secs(90) };
@@ -589,7 +589,7 @@ fn key_facts() -> Vec<Fact> {
     guest.into_iter().chain(broker).chain(site.map(Fact::from)).collect()
 }
 
-fn samples() -> Vec<Fact> {
+pub(crate) fn samples() -> Vec<Fact> {
     let parts = parts();
     let guest = service_manager_facts(&parts).into_iter().map(Fact::from);
     let broker = broker_facts(&parts).into_iter().chain(resale_facts(&parts)).map(Fact::from);

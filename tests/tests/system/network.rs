@@ -76,17 +76,25 @@ fn actors_of_three_processes_lease_over_tls() {
 
 /// Three processes: the broker knows the site and the guest, who know it alone.
 pub(crate) struct Apart {
+    /// It is stopped first: what it gives back its site takes.
+    pub(crate) guest: Deployment,
     pub(crate) site: Deployment,
     pub(crate) broker: Deployment,
-    pub(crate) guest: Deployment,
     /// Where the site listens.
     pub(crate) address: String,
+    /// Where the broker listens.
+    pub(crate) of_broker: String,
     /// The id of the site.
     id: String,
 }
 
 impl Apart {
     pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same, with more in the configuration of the site.
+    pub(crate) fn start_with(of_site: &str) -> Self {
         let folder = || tempfile::tempdir().expect("a folder");
         let (at_site, at_broker, at_guest) = (folder(), folder(), folder());
         let (site, broker, guest) =
@@ -95,13 +103,14 @@ impl Apart {
         let exchange = peer("exchange", "broker", &broker, Some(&of_broker));
         let alpha = peer("alpha", "site-authority", &site, Some(&address));
         let known_guest = peer("guest", "service-manager", &guest, None);
-        let config = format!("listen = \"{address}\"\n[site.alpha]\nunits = 2\n{exchange}");
+        let config =
+            format!("listen = \"{address}\"\n[site.alpha]\nunits = 2\n{exchange}{of_site}");
         let id = site;
         let site = Deployment::of(&config, at_site);
         let config = format!("listen = \"{of_broker}\"\n[broker.exchange]\n{alpha}{known_guest}");
         let broker = Deployment::of(&config, at_broker);
         let guest = Deployment::of(&format!("[service-manager.guest]\n{exchange}"), at_guest);
-        Self { site, broker, guest, address, id }
+        Self { site, broker, guest, address, of_broker, id }
     }
 }
 

@@ -51,7 +51,8 @@ impl FromStr for Moment {
             let rest = rest.trim_start();
             let span =
                 if rest.is_empty() { "0s" } else { rest.strip_prefix('+').ok_or_else(bad)? };
-            return span.trim().parse().map(Self::FromNow).map_err(|_| bad());
+            let span = span.trim().parse().ok().filter(|span| *span >= Span::ZERO);
+            return span.map(Self::FromNow).ok_or_else(bad);
         }
         let date = DateTime::parse_from_rfc3339(text.trim()).map_err(|_| bad())?;
         Ok(Self::At(Time::from_micros(date.timestamp_micros())))

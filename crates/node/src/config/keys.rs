@@ -110,7 +110,9 @@ fn make(path: &Path) -> io::Result<()> {
     let text: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let aside = path.with_extension("new");
+    // A name that no actor can have.
+    let mut aside = path.as_os_str().to_owned();
+    aside.push("~");
     let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
     let mut file = options.open(&aside)?;
     writeln!(file, "{text}")?;

@@ -340,6 +340,18 @@ impl Check<'_> {
                 return self.refuse(name.span(), message, "give each actor a name of its own");
             }
         }
+        for name in roles.iter().flatten() {
+            if let Some((other, number)) = name.get_ref().as_str().rsplit_once('.')
+                && number.bytes().all(|digit| digit.is_ascii_digit())
+                && roles.iter().flatten().any(|role| role.get_ref().as_str() == other)
+            {
+                let message = format!(
+                    "the key of `{}` is stored where a later key of `{other}` goes",
+                    name.get_ref()
+                );
+                return self.refuse(name.span(), message, "give one of them another name");
+            }
+        }
         if !file.peer.is_empty() && roles.iter().any(|names| !names.is_empty()) {
             // The others may be elsewhere.
             return Ok(());

@@ -175,9 +175,9 @@ impl Frame {
         Ok(match kind {
             HELLO => Self::Hello(codec::decode(body).map_err(malformed("hello"))?),
             MESSAGES => Self::Messages(messages(body).map_err(malformed("messages"))?),
-            STARTED => Self::Started,
+            STARTED => bare(body, Self::Started).map_err(malformed("started"))?,
             WATERMARK => Self::Watermark(codec::decode_fact(body).map_err(malformed("watermark"))?),
-            ALIVE => Self::Alive,
+            ALIVE => bare(body, Self::Alive).map_err(malformed("alive"))?,
             BYE => Self::Bye(codec::decode(body).map_err(malformed("bye"))?),
             TICKET => Self::Ticket(codec::decode(body).map_err(malformed("ticket"))?),
             CARD => Self::Card(codec::decode(body).map_err(malformed("card"))?),
@@ -185,6 +185,11 @@ impl Frame {
             unknown => Self::Unknown(unknown),
         })
     }
+}
+
+/// A frame that is its kind alone.
+fn bare(body: &[u8], frame: Frame) -> Result<Frame, DecodeError> {
+    if body.is_empty() { Ok(frame) } else { Err(DecodeError::LeftOver(body.len())) }
 }
 
 /// Messages that follow each other.

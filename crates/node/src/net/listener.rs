@@ -1,7 +1,7 @@
 //! Where actors of this process are dialled: who knocks shows its key, and is brought to its lane.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use tenure_core::model::identity::ActorId;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream as TlsServer;
 use tokio_rustls::{TlsAcceptor, TlsStream};
@@ -52,9 +52,8 @@ enum Refused {
 
 /// Takes connections until it is dropped.
 pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, door: Arc<Admission>) {
-    let room = Arc::new(Semaphore::new(MOST_UNKNOWN));
+    let mut entering: VecDeque<(SocketAddr, AbortHandle)> = VecDeque::new();
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -64,14 +63,23 @@ pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, doo
             }
         };
         let Some(guard) = door.enter(from.ip()) else { continue };
+        // Who is honest shows at once who it is: of many that do not, those go that have had the longest time.
+        entering.retain(|(_, task)| !task.is_finished());
+        if entering.len() >= MOST_UNKNOWN
+            && let Some((from, task)) = entering.pop_front()
+        {
+            task.abort();
+            warn!(%from, cause = "others came, and it had not shown who it is", "a connection was refused");
+        }
         let (acceptor, door) = (TlsAcceptor::from(Arc::clone(&server)), Arc::clone(&door));
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let admitted = timeout(CONNECT_WITHIN, door.admit(acceptor, stream)).await;
             if let Err(cause) = admitted.unwrap_or(Err(Refused::Late)) {
                 warn!(%from, %cause, "a connection was refused");
             }
-            drop((place, guard));
+            drop(guard);
         });
+        entering.push_back((from, task.abort_handle()));
     }
 }
 
