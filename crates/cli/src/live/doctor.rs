@@ -38,8 +38,9 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
         let faster = if *speed == 1 { String::new() } else { format!(", {speed} times as fast") };
         writeln!(
             console.out,
-            "tenure {program} runs as process {pid} on {data}; it is {now}{faster}\n"
+            "tenure {program} runs as process {pid} on {data}; it is {now}{faster}"
         )?;
+        writeln!(console.out, "processes of units are {}\n", status.unit_processes)?;
     }
     let health = Health {
         program,
@@ -47,6 +48,7 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
         data,
         now,
         speed: *speed,
+        unit_processes: &status.unit_processes,
         clock_behind_s: status.clock_behind_s,
         clock_step: status.clock_step.as_ref(),
         actors,
@@ -77,6 +79,7 @@ struct Health<'a> {
     data: &'a str,
     now: &'a str,
     speed: u32,
+    unit_processes: &'a str,
     clock_behind_s: f64,
     clock_step: Option<&'a ClockStepView>,
     actors: &'a [ActorView],
@@ -268,6 +271,7 @@ mod tests {
             data: String::new(),
             now: String::new(),
             speed: 1,
+            unit_processes: String::new(),
             clock_behind_s,
             clock_step: by_s.map(|by_s| ClockStepView { at: "noon".to_owned(), by_s }),
             actors: Vec::new(),

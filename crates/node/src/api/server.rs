@@ -28,6 +28,7 @@ use super::{Answer, ApiError, Code, Request, VERSION, drift, lease_request, prob
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
+use crate::driver::how_processes_are_kept;
 use crate::host::{Handle, HostError};
 use crate::metrics::Metrics;
 use crate::net::Network;
@@ -364,6 +365,7 @@ impl AppState {
             data: self.data.display().to_string(),
             now: view::time(now),
             speed: self.config.speed.get(),
+            unit_processes: how_processes_are_kept(),
             clock_behind_s: self.clock.behind().as_secs_f64(),
             clock_step: step.map(view::ClockStepView::of),
             actors,

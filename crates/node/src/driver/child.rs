@@ -10,9 +10,8 @@
 //!
 //! *The end.* Children of children are found by process group, by descent, and by a mark in the
 //! environment, which survives what the other two do not: a session of its own and the death of the
-//! parent. Control groups would bind a child that hides from all three, but are not there for an
-//! ordinary user on every machine, and a subreaper would have to be the parent of them all, also after
-//! a `kill -9`. A unit that must be kept from hiding belongs into `netns` or a virtual machine.
+//! parent. A cgroup binds a child that hides from all three, where one is delegated to this process
+//! ([`cgroup`](super::cgroup)); a subreaper would have to be the parent of them all, also after a `kill -9`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -32,6 +31,7 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::UnitCgroup;
 use super::fence::hold;
 
 /// Where programs are looked for.
@@ -242,6 +242,30 @@ pub(crate) fn end(
     end_all(&|| members(mark, first, reach), grace)
 }
 
+/// Ends everything that belongs to a unit, in its cgroup, if it has one, and outside of it, and waits until it
+/// is gone. Asks first, if there is time to.
+pub(crate) fn end_unit(
+    mark: &str,
+    first: Option<&Process>,
+    cgroup: Option<&UnitCgroup>,
+    grace: Duration,
+) -> io::Result<()> {
+    let Some(cgroup) = cgroup else { return end(mark, first, Reach::All, grace) };
+    let all = || &members(mark, first, Reach::All) | &found(cgroup.pids().into_iter());
+    ask(&all, grace);
+    cgroup.kill()?;
+    end_all(&all, Duration::ZERO)?;
+    cgroup.remove()
+}
+
+/// Asks processes to end, and waits until they have, if there is time to.
+fn ask(members: &Finds<'_>, grace: Duration) {
+    if grace > Duration::ZERO {
+        signal(&members(), Signal::TERM);
+        gone(members, Instant::now() + grace);
+    }
+}
+
 /// Lets everything that carries a mark end by itself for a while, then ends it.
 pub(crate) fn let_end(mark: &str, within: Duration) -> io::Result<()> {
     let members = || members(mark, None, Reach::All);
@@ -251,10 +275,7 @@ pub(crate) fn let_end(mark: &str, within: Duration) -> io::Result<()> {
 
 /// Ends processes until none can be found any more. Asks first, if there is time to.
 pub(crate) fn end_all(members: &Finds<'_>, grace: Duration) -> io::Result<()> {
-    if grace > Duration::ZERO {
-        signal(&members(), Signal::TERM);
-        gone(members, Instant::now() + grace);
-    }
+    ask(members, grace);
     let deadline = Instant::now() + KILLED_WITHIN;
     loop {
         // What is stopped starts no others while these are counted.

@@ -4,6 +4,7 @@
 //! thread that may wait. What they share, the fence, is written once: which call may touch a unit, and
 //! what is to be done with one that a crash cut off.
 
+mod cgroup;
 mod child;
 pub mod conformance;
 mod custody;
@@ -29,6 +30,7 @@ mod stop;
 mod supervise;
 mod step_input;
 
+pub(crate) use cgroup::description as how_processes_are_kept;
 pub use custody::{Custody, CustodyError};
 pub use registry::{DriverSettingsError, guest, site};
 pub(crate) use registry::{check_guest, check_site, site_in_custody};

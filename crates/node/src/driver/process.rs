@@ -3,7 +3,7 @@
 //! The program is configured at the site, the guest chooses the names. It runs in the unit's folder, in
 //! a process group of its own, with a clean environment, and is started again when it ends. It continues when
 //! the site's process ends, also by `kill -9`, and the next one takes it up again.
-//! A teardown ends all that the unit has started and removes the folder.
+//! A teardown ends all that the unit has started, in its cgroup where it has one, and removes the folder.
 
 use std::io;
 use std::path::Path;
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use tenure_core::driver::{DriverError, ReportReceiver, ResourceDriver, Step};
 use tenure_core::model::property::Properties;
 
+use super::cgroup::Bounds;
 use super::child::Process;
 use super::fence::{DriverSteps, Site, Work};
 use super::log::LogSize;
@@ -28,6 +29,10 @@ pub(crate) struct Settings {
     /// The program and its arguments.
     command: Command,
     limits: Limits,
+    /// Whether each unit has a cgroup of its own, where it can.
+    cgroup: bool,
+    /// What all processes of a unit may use together.
+    bounds: Bounds,
     /// Whether a program that ended is started again.
     restart: bool,
     /// How long a program may take to end by itself at a teardown.
@@ -50,6 +55,8 @@ impl Default for Settings {
                 ["/bin/sh", "-c", "while :; do sleep 3600; done"].map(str::to_owned).into(),
             ),
             limits: Limits::default(),
+            cgroup: true,
+            bounds: Bounds::default(),
             restart: true,
             grace: Grace::default(),
             log: LogSize::default(),
@@ -69,8 +76,9 @@ struct Units {
 
 /// Opens the driver, and takes up the units that are set up.
 pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn ResourceDriver>> {
-    let Settings { limits, restart, grace, log, .. } = settings.clone();
-    let (programs, fence) = Programs::open(home, Terms { limits, restart, grace, log })?;
+    let Settings { limits, cgroup, bounds, restart, grace, log, .. } = settings.clone();
+    let terms = Terms { limits, cgroup, bounds, restart, grace, log };
+    let (programs, fence) = Programs::open(home, terms)?;
     let units = Units { settings, programs, roster: Roster::open(home)? };
     for record in fence.records()? {
         // A step that was cut off is called again, and finds out for itself.

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use tenure_core::driver::{Call, DriverError, Epoch, ReportReceiver};
 use tenure_core::model::time::{Span, Time};
 
-use super::child::{Process, Reach, end, reap};
+use super::cgroup::{Bounds, Delegated, UnitCgroup, delegated};
+use super::child::{Process, end_unit, reap};
 use super::fence::{Fence, Work, noted};
 use super::log::{LogSize, Logger};
 use super::record::{Key, Record, about, create_folder, write};
@@ -70,11 +71,17 @@ pub(crate) struct Programs {
     fence: Arc<Fence>,
     supervisor: Supervisor,
     terms: Terms,
+    /// Below it units have their cgroups, if they have any.
+    delegated: Option<&'static Delegated>,
 }
 
 /// What holds for every program of a driver.
 pub(crate) struct Terms {
     pub(crate) limits: Limits,
+    /// Whether each unit has a cgroup of its own, where it can.
+    pub(crate) cgroup: bool,
+    /// What all processes of a unit may use together.
+    pub(crate) bounds: Bounds,
     /// Whether a program that ended is started again.
     pub(crate) restart: bool,
     /// How long a program may take to end by itself.
@@ -83,16 +90,35 @@ pub(crate) struct Terms {
     pub(crate) log: LogSize,
 }
 
+impl Terms {
+    /// What units have their cgroups below; none, if they are to have none or there is none. Bounds hold, or
+    /// are refused.
+    fn delegated(&self) -> io::Result<Option<&'static Delegated>> {
+        let bounded = self.bounds != Bounds::default();
+        let refused = |why: &str| io::Error::other(format!("`bounds` need cgroups, and {why}"));
+        match (self.cgroup, delegated()) {
+            (true, Ok(delegated)) => {
+                delegated.enable(&self.bounds)?;
+                Ok(Some(delegated))
+            }
+            (true, Err(why)) if bounded => Err(refused(why)),
+            (false, _) if bounded => Err(refused("`cgroup` is false")),
+            (false, _) | (true, Err(_)) => Ok(None),
+        }
+    }
+}
+
 impl Programs {
     /// Opens a driver's folder, with nothing supervised yet.
     pub(crate) fn open(home: &Path, terms: Terms) -> io::Result<(Self, Arc<Fence>)> {
+        let delegated = terms.delegated()?;
         let fence = Arc::new(Fence::open(home)?);
         let home = home.canonicalize()?;
         for folder in ["folders", "logs", "inputs"] {
             create_folder(&home.join(folder))?;
         }
         let supervisor = Supervisor::default();
-        let programs = Self { home, fence: Arc::clone(&fence), supervisor, terms };
+        let programs = Self { home, fence: Arc::clone(&fence), supervisor, terms, delegated };
         Ok((programs, fence))
     }
 
@@ -128,7 +154,8 @@ impl Programs {
         // Without a record nothing was begun, unless the driver's folder was lost; the mark shows which.
         let process = work.note::<Note>()?.map(|note| note.process);
         let mark = self.mark(key);
-        end(&mark, process.as_ref(), Reach::All, self.terms.grace.0).map_err(in_words)?;
+        let (cgroup, grace) = (self.cgroup(key), self.terms.grace.0);
+        end_unit(&mark, process.as_ref(), cgroup.as_ref(), grace).map_err(in_words)?;
         if let Some(watch) = process.and_then(|process| process.watch()) {
             reap(watch.as_fd());
         }
@@ -193,12 +220,18 @@ impl Programs {
             input: self.input(key),
             log: self.logger(key),
             limits: self.terms.limits.clone(),
+            cgroup: self.cgroup(key),
+            bounds: self.terms.bounds.clone(),
             restart: self.terms.restart,
         };
         let fence = Arc::clone(&self.fence);
         let note: Noting =
             Box::new(move |process| fence.keep(key, &Note { epoch, process: process.clone() }));
         self.supervisor.keep(key, plan, running, note)
+    }
+
+    fn cgroup(&self, key: Key) -> Option<UnitCgroup> {
+        self.delegated.map(|delegated| delegated.of(&self.mark(key), key.unit))
     }
 
     fn mark(&self, key: Key) -> String {

@@ -12,6 +12,7 @@ use tenure_core::driver::{Call, DriverError, GuestDriver, Step};
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Time;
 
+use super::cgroup::Bounds;
 use super::fence::{DriverSteps, Guest, Work};
 use super::log::LogSize;
 use super::netns;
@@ -28,6 +29,12 @@ pub(crate) struct Settings {
     command: Command,
     #[serde(default)]
     limits: Limits,
+    /// Whether each program has a cgroup of its own, where it can.
+    #[serde(default = "yes")]
+    cgroup: bool,
+    /// What all processes of a unit may use together.
+    #[serde(default)]
+    bounds: Bounds,
     /// Whether a program that ended is started again.
     #[serde(default = "yes")]
     restart: bool,
@@ -51,8 +58,9 @@ struct Started {
 
 /// Opens the driver, and takes up the programs of the units that have joined.
 pub(crate) fn guest(home: &Path, settings: Settings) -> io::Result<Box<dyn GuestDriver>> {
-    let Settings { command, limits, restart, grace, log } = settings;
-    let (programs, fence) = Programs::open(home, Terms { limits, restart, grace, log })?;
+    let Settings { command, limits, cgroup, bounds, restart, grace, log } = settings;
+    let terms = Terms { limits, cgroup, bounds, restart, grace, log };
+    let (programs, fence) = Programs::open(home, terms)?;
     let started = Started { command: command.0, programs };
     for record in fence.records()? {
         if let Some((Step::Join, Progress::Done(_))) = record.newest() {

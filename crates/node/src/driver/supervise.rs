@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use tenure_core::driver::{DriverError, Epoch, Finding, Report, ReportReceiver, UnitId};
 use tenure_core::model::time::Span;
 
-use super::child::{Gated, Launch, Process, Reach, end, reap, wait};
+use super::cgroup::{Bounds, UnitCgroup};
+use super::child::{Gated, Launch, Process, end_unit, reap, wait};
 use super::fence::hold;
 use super::log::{Logger, last_words};
 use super::record::Key;
@@ -79,6 +80,9 @@ pub(crate) struct Plan {
     /// Keeps what it writes.
     pub(crate) log: Logger,
     pub(crate) limits: Limits,
+    /// The cgroup that it is put into, if there are any, with what all in it may use.
+    pub(crate) cgroup: Option<UnitCgroup>,
+    pub(crate) bounds: Bounds,
     pub(crate) restart: bool,
 }
 
@@ -238,7 +242,8 @@ impl Watched {
                 }
             }
             // Its children go with it; the number of its group is its own until it is reaped.
-            let ended = end(&self.plan.mark, Some(process), Reach::All, Duration::ZERO);
+            let cgroup = self.plan.cgroup.as_ref();
+            let ended = end_unit(&self.plan.mark, Some(process), cgroup, Duration::ZERO);
             if let Err(error) = ended {
                 self.ended(&error.to_string());
             }
@@ -264,7 +269,7 @@ impl Watched {
     }
 }
 
-/// Starts a program: limits and note first, then the program itself.
+/// Starts a program: cgroup, limits and note first, then the program itself.
 fn start(plan: &Plan, note: &Noting) -> Result<Process, DriverError> {
     let failed = |error: io::Error| DriverError(format!("cannot be started: {error}"));
     let output = plan.log.start(&plan.mark).map_err(failed)?;
@@ -277,7 +282,10 @@ fn start(plan: &Plan, note: &Noting) -> Result<Process, DriverError> {
         output: (Stdio::from(output.try_clone().map_err(failed)?), Stdio::from(output)),
     };
     let gated = launch.start(None).map_err(failed)?;
-    let ready = plan.limits.set(&gated).map_err(failed).and_then(|()| note(&gated.process));
+    let take = |cgroup: &UnitCgroup| cgroup.take(&gated.process, &plan.bounds);
+    let taken = plan.cgroup.as_ref().map_or(Ok(()), take);
+    let limited = taken.and_then(|()| plan.limits.set(&gated));
+    let ready = limited.map_err(failed).and_then(|()| note(&gated.process));
     match ready {
         Ok(()) => gated.open().map_err(failed),
         Err(error) => {

@@ -1,5 +1,6 @@
 //! The drivers, each on its own and all together.
 
+mod cgroups;
 mod exec;
 mod fence;
 mod guests;
