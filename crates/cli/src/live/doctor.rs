@@ -40,7 +40,10 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
             console.out,
             "tenure {program} runs as process {pid} on {data}; it is {now}{faster}"
         )?;
-        writeln!(console.out, "processes of units are {}\n", status.unit_processes)?;
+        if let Some(kept) = &status.unit_processes {
+            writeln!(console.out, "processes of units are {kept}")?;
+        }
+        writeln!(console.out)?;
     }
     let health = Health {
         program,
@@ -48,7 +51,7 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
         data,
         now,
         speed: *speed,
-        unit_processes: &status.unit_processes,
+        unit_processes: status.unit_processes.as_deref(),
         clock_behind_s: status.clock_behind_s,
         clock_step: status.clock_step.as_ref(),
         actors,
@@ -79,7 +82,7 @@ struct Health<'a> {
     data: &'a str,
     now: &'a str,
     speed: u32,
-    unit_processes: &'a str,
+    unit_processes: Option<&'a str>,
     clock_behind_s: f64,
     clock_step: Option<&'a ClockStepView>,
     actors: &'a [ActorView],
@@ -271,7 +274,7 @@ mod tests {
             data: String::new(),
             now: String::new(),
             speed: 1,
-            unit_processes: String::new(),
+            unit_processes: None,
             clock_behind_s,
             clock_step: by_s.map(|by_s| ClockStepView { at: "noon".to_owned(), by_s }),
             actors: Vec::new(),

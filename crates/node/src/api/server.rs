@@ -365,7 +365,7 @@ impl AppState {
             data: self.data.display().to_string(),
             now: view::time(now),
             speed: self.config.speed.get(),
-            unit_processes: how_processes_are_kept(),
+            unit_processes: self.config.starts_programs().then(how_processes_are_kept),
             clock_behind_s: self.clock.behind().as_secs_f64(),
             clock_step: step.map(view::ClockStepView::of),
             actors,

@@ -43,9 +43,8 @@ pub struct StatusView {
     pub now: String,
     /// How much faster than the wall's that runs.
     pub speed: u32,
-    /// How the processes of units are kept together here.
-    #[serde(default)]
-    pub unit_processes: String,
+    /// How the processes of units are kept together here, if a driver starts any.
+    pub unit_processes: Option<String>,
     /// How far this machine's clock is behind it, in seconds: for so long it stands.
     pub clock_behind_s: f64,
     /// The last time this machine's clock was set by more than the margin, within a day.

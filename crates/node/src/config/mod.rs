@@ -159,6 +159,15 @@ pub struct Demand {
     pub every: Span,
 }
 
+impl Config {
+    /// Whether a driver keeps programs running on units.
+    pub(crate) fn starts_programs(&self) -> bool {
+        let sites = self.sites.values().map(|site| &site.driver);
+        let managers = self.service_managers.values().flat_map(|manager| &manager.drivers);
+        sites.chain(managers).any(|driver| matches!(&*driver.name, "process" | "start"))
+    }
+}
+
 type Checked<T> = Result<T, ConfigError>;
 
 /// Reads a configuration.

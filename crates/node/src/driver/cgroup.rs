@@ -115,12 +115,11 @@ impl Delegated {
                 continue;
             }
             fs::write(&control, format!("+{controller}")).map_err(|error| {
-                let why = match error.kind() {
-                    io::ErrorKind::ResourceBusy => {
-                        "processes are in it; give this one a cgroup below (`DelegateSubgroup=` of systemd)"
-                            .to_owned()
-                    }
-                    _ => error.to_string(),
+                let why = if error.kind() == io::ErrorKind::ResourceBusy {
+                    "processes are in it; give this one a cgroup below (`DelegateSubgroup=` of systemd)"
+                        .to_owned()
+                } else {
+                    error.to_string()
                 };
                 io::Error::other(format!("{base} cannot have `{controller}` for its units: {why}"))
             })?;
