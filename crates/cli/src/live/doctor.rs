@@ -38,12 +38,8 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
         let faster = if *speed == 1 { String::new() } else { format!(", {speed} times as fast") };
         writeln!(
             console.out,
-            "tenure {program} runs as process {pid} on {data}; it is {now}{faster}"
+            "tenure {program} runs as process {pid} on {data}; it is {now}{faster}\n"
         )?;
-        if let Some(kept) = &status.unit_processes {
-            writeln!(console.out, "processes of units are {kept}")?;
-        }
-        writeln!(console.out)?;
     }
     let health = Health {
         program,
