@@ -74,6 +74,21 @@ fn actors_of_three_processes_lease_over_tls() {
     site.becomes_clean();
 }
 
+#[test]
+fn an_address_that_another_program_has_is_an_error_with_a_way_out() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let actors = "[site.alpha]\nunits = 1\n[broker.exchange]\n[service-manager.guest]\n";
+    let mut deployment = Deployment::of(actors, tempfile::tempdir().expect("a folder"));
+    assert_eq!(deployment.end("-TERM"), Some(0));
+    let failed = deployment.fails_with(&format!("listen = \"{address}\"\n{actors}"));
+    let error = stderr(&failed);
+    assert_eq!(failed.status.code(), Some(1), "{error}");
+    assert!(error.contains(&format!("cannot listen at {address}")), "{error}");
+    assert!(error.contains("set `listen` to an address"), "{error}");
+    deployment.start_with(actors);
+}
+
 /// Three processes: the broker knows the site and the guest, who know it alone.
 pub(crate) struct Apart {
     /// It is stopped first: what it gives back its site takes.

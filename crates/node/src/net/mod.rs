@@ -150,9 +150,10 @@ impl Network {
         settings: &NetworkSettings,
         (local, clock): (Exchange, Arc<dyn Clock>),
     ) -> Result<Self, NetworkError> {
+        // First, since it is what fails: a runtime must not be dropped by who waits in another.
+        let bound = settings.listen.as_ref().map(Listen::open).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(NetworkError::Thread)?;
-        let bound = settings.listen.as_ref().map(Listen::open).transpose()?;
         let address = bound.as_ref().and_then(|bound| bound.local_addr().ok());
         let dialled = address.filter(|address| !address.ip().is_unspecified());
         let public = settings.public.clone().or_else(|| dialled.map(|at| at.to_string()));
