@@ -27,6 +27,8 @@ mod delegations;
 mod forge;
 #[path = "scenarios/keys.rs"]
 mod keys;
+#[path = "scenarios/peers.rs"]
+mod peers;
 #[path = "scenarios/operators.rs"]
 mod operators;
 #[path = "scenarios/show.rs"]
@@ -206,6 +208,7 @@ scripts! {
     settings_changed
     keys_rotated
     key_revoked
+    peers_by_invitation
     stolen_key
     setup_outlasts_the_term
     share_shrinks

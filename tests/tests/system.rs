@@ -14,6 +14,10 @@ mod experiment;
 mod in_place;
 #[path = "system/network.rs"]
 mod network;
+#[path = "system/config.rs"]
+mod config;
+#[path = "system/peers.rs"]
+mod peers;
 #[path = "system/attacks/mod.rs"]
 mod attacks;
 #[path = "system/partitions/mod.rs"]

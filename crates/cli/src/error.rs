@@ -9,6 +9,7 @@ use tenure_laws::Violation;
 use tenure_node::api::client::ClientError;
 use tenure_node::api::{Code, LeaseName, LeaseView};
 use tenure_node::backup::BackupError;
+use tenure_node::config::explain::UnknownKey;
 use tenure_node::journal::JournalError;
 use tenure_node::run::RunError;
 use tenure_sim::emulation::EmulationError;
@@ -154,6 +155,15 @@ pub(crate) enum Error {
     /// A recall was waited for in vain.
     #[error("the recall has not taken its units: {0}")]
     NotTaken(String),
+    /// A key that no configuration has.
+    #[error(transparent)]
+    NoKey(UnknownKey),
+    /// An invitation was not answered in time.
+    #[error("{0}")]
+    NotAnswered(String),
+    /// Who has invited does not take this actor.
+    #[error("{0}")]
+    NotJoined(String),
     /// A lease was waited for in vain.
     #[error("{lease} was not settled within {after}; it continues")]
     TimedOut {
@@ -216,7 +226,10 @@ impl Error {
             Self::TimedOut { .. }
             | Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)
+            | Self::NotAnswered(_)
             | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
+            Self::NotJoined(_) => DENIED,
+            Self::NoKey(_) => NO_SUCH,
             Self::Interrupted(_) => INTERRUPTED,
             Self::NotGranted(lease) => match lease.refusal.as_ref().map(|r| r.outlook.as_str()) {
                 Some("never") => NO_SUCH,
@@ -337,6 +350,14 @@ impl Error {
             Self::Demand(_) => Some(
                 "`tenure lease request --help` has examples, docs/EXPRESSIONS.md the grammar"
                     .to_owned(),
+            ),
+            Self::NoKey(unknown) => Some(unknown.help.clone()),
+            Self::NotAnswered(_) => Some(
+                "the question is repeated until it is answered: `tenure peer list` shows what became of it"
+                    .to_owned(),
+            ),
+            Self::NotJoined(_) => Some(
+                "ask for another invitation; `tenure peer remove` forgets who has made this one".to_owned(),
             ),
             Self::Interrupted(None) => Some("`tenure lease list` shows all leases".to_owned()),
             Self::Void { help, .. } => Some(help.clone()),

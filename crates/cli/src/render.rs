@@ -51,6 +51,9 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::NotFlexed(_)
         | Error::NotModified(_)
         | Error::NotTaken(_)
+        | Error::NoKey(_)
+        | Error::NotAnswered(_)
+        | Error::NotJoined(_)
         | Error::Run(_)
         | Error::Client(_)
         | Error::Wrong(_)
@@ -101,7 +104,7 @@ fn config(error: &ConfigError, text: &str, color: bool) -> String {
     let group = match &error.place {
         Place::File { span, .. } => title.element(
             Snippet::source(text)
-                .path(error.file.as_str())
+                .path(error.file())
                 .annotation(AnnotationKind::Primary.span(span.clone())),
         ),
         Place::Override(option) => title.element(Origin::path(printable(option))),
@@ -159,7 +162,7 @@ impl Facts {
         match error {
             Error::Config { error, .. } => {
                 facts.message.clone_from(&error.message);
-                facts.file = Some(error.file.clone());
+                facts.file = Some(error.file().to_owned());
                 match &error.place {
                     Place::File { line, column, .. } => {
                         (facts.line, facts.column) = (Some(*line), Some(*column));
@@ -190,6 +193,9 @@ impl Facts {
             | Error::NotFlexed(_)
             | Error::NotModified(_)
             | Error::NotTaken(_)
+            | Error::NoKey(_)
+            | Error::NotAnswered(_)
+            | Error::NotJoined(_)
             | Error::Run(_)
             | Error::Client(_)
             | Error::Wrong(_)

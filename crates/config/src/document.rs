@@ -21,10 +21,56 @@ const ACTORS: [&str; 4] = ["site", "broker", "service-manager", "peer"];
 type Bytes = Range<usize>;
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// What spans refer to: the file and the overrides.
+/// Where the text of one of several files begins in that of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FilePart {
+    name: String,
+    start: usize,
+}
+
+/// The texts of several files, which are one configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    name: String,
+    text: String,
+    parts: Vec<FilePart>,
+}
+
+impl Files {
+    /// Files with their names.
+    pub fn new(files: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut all = Self { name: String::new(), text: String::new(), parts: Vec::new() };
+        for (name, text) in files {
+            let separator = if all.parts.is_empty() { "" } else { ", " };
+            all.name = format!("{}{separator}{name}", all.name);
+            if !all.text.is_empty() && !all.text.ends_with('\n') {
+                all.text.push('\n');
+            }
+            all.parts.push(FilePart { name, start: all.text.len() });
+            all.text.push_str(&text);
+        }
+        all
+    }
+
+    /// Their names.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text of the one with this name; of the first, if there is none.
+    pub fn text(&self, name: &str) -> &str {
+        let place = self.parts.iter().position(|part| part.name == name).unwrap_or_default();
+        let start = |place: usize| self.parts.get(place).map_or(self.text.len(), |part| part.start);
+        &self.text[start(place)..start(place + 1)]
+    }
+}
+
+/// What spans refer to: the files and the overrides.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     source: Source<'a>,
+    /// The files, if there are several.
+    files: &'a [FilePart],
     overrides: &'a [Override],
 }
 
@@ -37,6 +83,62 @@ impl<'a> Sources<'a> {
         self.source.name
     }
 
+    /// What all files say together.
+    fn table(&self) -> Result<DeTable<'a>, ConfigError> {
+        let text = self.source.text;
+        if self.files.is_empty() {
+            let table = DeTable::parse(text).map_err(|error| self.toml_error(&error))?;
+            return Ok(table.into_inner());
+        }
+        let mut all = DeTable::new();
+        let ends = self.files.iter().skip(1).map(|file| file.start).chain([text.len()]);
+        for (file, end) in self.files.iter().zip(ends) {
+            let one = DeTable::parse(&text[file.start..end]).map_err(|error| {
+                let span = error.span().map_or(Self::NOWHERE, |at| shifted(&at, file.start));
+                let (message, help) = in_plain_words(error.message());
+                self.error(span, message, help)
+            })?;
+            let to = |span: &Bytes| shifted(span, file.start);
+            let DeValue::Table(one) =
+                moved(Spanned::new(one.span(), DeValue::Table(one.into_inner())), &to).into_inner()
+            else {
+                continue;
+            };
+            self.merge(&mut all, one, &mut Vec::new())?;
+        }
+        Ok(all)
+    }
+
+    /// Adds what another file says.
+    fn merge(
+        &self,
+        all: &mut DeTable<'a>,
+        one: DeTable<'a>,
+        path: &mut Vec<String>,
+    ) -> Result<(), ConfigError> {
+        for (key, value) in one {
+            path.push(key.get_ref().to_string());
+            let at = value.span();
+            let known = all.get_key_value(&**key.get_ref()).map(|(known, _)| known.span());
+            match (all.get_mut(&**key.get_ref()).map(Spanned::get_mut), value.into_inner()) {
+                (Some(DeValue::Table(known)), DeValue::Table(more)) => {
+                    self.merge(known, more, path)?;
+                }
+                (Some(_), _) => {
+                    let first = known.map(|span| self.place(span));
+                    let first = first.map(|place| ConfigError::at("", &place, "", None));
+                    let first = first.map(|error| error.to_string()).unwrap_or_default();
+                    let first = first.trim_end_matches(": ").to_owned();
+                    let message = format!("`{}` is set in two files", path.join("."));
+                    return Err(self.error(key.span(), message, format!("{first} sets it too")));
+                }
+                (None, value) => drop(all.insert(key, Spanned::new(at, value))),
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+
     fn span_of_override(&self, index: usize) -> Bytes {
         let start = self.source.text.len() + 1 + index;
         start..start + 1
@@ -45,7 +147,10 @@ impl<'a> Sources<'a> {
     /// Where a span is.
     pub fn place(&self, span: Bytes) -> Place {
         let text = self.source.text;
-        let Some(before) = text.get(..span.start) else {
+        let file = self.files.iter().rfind(|file| file.start <= span.start);
+        let (start, file) =
+            file.map_or((0, None), |file| (file.start, Some(file.name.as_str().into())));
+        let Some(before) = text.get(start..span.start) else {
             let index = span.start.checked_sub(text.len() + 1);
             let set = index.and_then(|index| self.overrides.get(index));
             return set.map_or(Place::Whole, |set| Place::Override(set.option.clone()));
@@ -53,7 +158,8 @@ impl<'a> Sources<'a> {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.matches('\n').count() + 1;
         let column = before[line_start..].chars().count() + 1;
-        Place::File { line, column, span }
+        let span = span.start - start..span.end.saturating_sub(start);
+        Place::File { file, line, column, span }
     }
 
     /// An error at a span.
@@ -138,9 +244,25 @@ pub fn points<'a>(
     source: Source<'a>,
     overrides: &'a [Override],
 ) -> Result<(Sources<'a>, Vec<RawPoint<'a>>), ConfigError> {
-    let sources = Sources { source, overrides };
-    let mut base =
-        DeTable::parse(source.text).map_err(|error| sources.toml_error(&error))?.into_inner();
+    points_in(Sources { source, files: &[], overrides })
+}
+
+/// As [`points`], of several files: each key is in one of them.
+///
+/// # Errors
+/// As of [`points`], and what two files set.
+pub fn points_of<'a>(
+    files: &'a Files,
+    overrides: &'a [Override],
+) -> Result<(Sources<'a>, Vec<RawPoint<'a>>), ConfigError> {
+    let source = Source { name: &files.name, text: &files.text };
+    let parts = if files.parts.len() > 1 { &files.parts[..] } else { &[] };
+    points_in(Sources { source, files: parts, overrides })
+}
+
+fn points_in<'a>(sources: Sources<'a>) -> Result<(Sources<'a>, Vec<RawPoint<'a>>), ConfigError> {
+    let overrides = sources.overrides;
+    let mut base = sources.table()?;
     let mut axes = Vec::new();
     if let Some(sweep) = base.remove("sweep") {
         collect(&[], sweep.span(), sweep, &mut axes, &sources)?;
@@ -200,7 +322,7 @@ fn setting<'a>(
         sources.error(span.clone(), message, help)
     })?;
     let value = match DeValue::parse(&set.value) {
-        Ok(value) => moved(value, &span),
+        Ok(value) => moved(value, &|_: &Bytes| span.clone()),
         Err(error) if set.value.starts_with(['[', '{', '"', '\'']) => {
             let help = "text inside an array or a table needs quotes, as in `[\"1h\", \"12h\"]`";
             return Err(sources.error(span, error.message(), help.to_owned()));
@@ -210,15 +332,20 @@ fn setting<'a>(
     Ok(Setting { path, span, value })
 }
 
-/// The same value, all of it at `span`.
-fn moved<'a>(value: Value<'a>, span: &Bytes) -> Value<'a> {
+fn shifted(span: &Bytes, by: usize) -> Bytes {
+    span.start + by..span.end + by
+}
+
+/// The same value, all of it elsewhere.
+fn moved<'a>(value: Value<'a>, to: &impl Fn(&Bytes) -> Bytes) -> Value<'a> {
+    let span = to(&value.span());
     let value = match value.into_inner() {
         DeValue::Array(array) => {
-            DeValue::Array(array.into_iter().map(|value| moved(value, span)).collect())
+            DeValue::Array(array.into_iter().map(|value| moved(value, to)).collect())
         }
         DeValue::Table(table) => {
-            let at_span = |key: Spanned<_>| Spanned::new(span.clone(), key.into_inner());
-            let moved = table.into_iter().map(|(k, v)| (at_span(k), moved(v, span)));
+            let key = |key: Spanned<_>| Spanned::new(to(&key.span()), key.into_inner());
+            let moved = table.into_iter().map(|(k, v)| (key(k), moved(v, to)));
             DeValue::Table(moved.collect())
         }
         value @ (DeValue::String(_)
@@ -227,7 +354,7 @@ fn moved<'a>(value: Value<'a>, span: &Bytes) -> Value<'a> {
         | DeValue::Boolean(_)
         | DeValue::Datetime(_)) => value,
     };
-    Spanned::new(span.clone(), value)
+    Spanned::new(span, value)
 }
 
 /// The parts of a dotted key, by the rules of TOML.

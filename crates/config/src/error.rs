@@ -16,6 +16,8 @@ const LISTED: usize = 24;
 pub enum Place {
     /// In the file.
     File {
+        /// Which file, if there are several.
+        file: Option<Box<str>>,
         /// The line, counted from 1.
         line: usize,
         /// The column in characters, counted from 1.
@@ -56,13 +58,25 @@ impl ConfigError {
     }
 }
 
+impl ConfigError {
+    /// The file that is to blame.
+    pub fn file(&self) -> &str {
+        match &self.place {
+            Place::File { file: Some(file), .. } => file,
+            Place::File { file: None, .. } | Place::Override(_) | Place::Whole => &self.file,
+        }
+    }
+}
+
 struct Where<'a>(&'a str, &'a Place);
 
 impl fmt::Display for Where<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(file, place) = self;
         match place {
-            Place::File { line, column, .. } => write!(f, "{file}:{line}:{column}"),
+            Place::File { file: one, line, column, .. } => {
+                write!(f, "{}:{line}:{column}", one.as_deref().unwrap_or(file))
+            }
             Place::Override(option) => write!(f, "in {option}"),
             Place::Whole => f.write_str(file),
         }
@@ -135,7 +149,10 @@ mod tests {
     #[test]
     fn an_error_says_where_it_is() {
         let shown = |place| ConfigError::at("a.toml", &place, "wrong", None).to_string();
-        assert_eq!(shown(Place::File { line: 3, column: 7, span: 30..34 }), "a.toml:3:7: wrong");
+        assert_eq!(
+            shown(Place::File { file: None, line: 3, column: 7, span: 30..34 }),
+            "a.toml:3:7: wrong"
+        );
         assert_eq!(shown(Place::Override("--set term=12x".into())), "in --set term=12x: wrong");
         assert_eq!(shown(Place::Whole), "a.toml: wrong");
     }

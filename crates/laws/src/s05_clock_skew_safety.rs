@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{GuestLease, Subject};
 use super::{Change, Check, Law, Observation, Scene, Tally, LawVerdict};
+use tenure_core::actor::common::CommonFact;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Call, UnitId};
 use tenure_core::service_manager::facts as service_manager;
@@ -66,7 +67,7 @@ impl Check for Checker {
         fact: &site_authority::Fact,
         tally: &mut Tally,
     ) -> LawVerdict {
-        if let site_authority::Fact::ClockCompared(fact) = fact {
+        if let site_authority::Fact::Common(CommonFact::ClockCompared(fact)) = fact {
             return compared(scene, fact.peer, fact.ahead, tally);
         }
         if let site_authority::Fact::LeaseShrunk(fact) = fact {
@@ -93,7 +94,9 @@ impl Check for Checker {
 
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         match fact {
-            broker::Fact::ClockCompared(fact) => compared(scene, fact.peer, fact.ahead, tally),
+            broker::Fact::Common(CommonFact::ClockCompared(fact)) => {
+                compared(scene, fact.peer, fact.ahead, tally)
+            }
             _ => Ok(()),
         }
     }
@@ -104,7 +107,7 @@ impl Check for Checker {
         fact: &service_manager::Fact,
         tally: &mut Tally,
     ) -> LawVerdict {
-        if let service_manager::Fact::ClockCompared(fact) = fact {
+        if let service_manager::Fact::Common(CommonFact::ClockCompared(fact)) = fact {
             return compared(scene, fact.peer, fact.ahead, tally);
         }
         let service_manager::Fact::Leased(fact) = fact else { return Ok(()) };

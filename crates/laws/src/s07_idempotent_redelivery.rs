@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{SiteLease, SiteModel, Subject};
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
+use tenure_core::actor::common::CommonFact;
 use tenure_core::model::codec::{self, Hash};
 use tenure_core::driver::{Call, Epoch, Step, UnitId};
 use tenure_core::broker::facts as broker;
@@ -25,7 +26,8 @@ pub(super) const LAW: Law = Law {
                 same answer, to the byte; a driver step is called once for each unit and epoch, \
                 and once more after a crash; a guest's driver is warned of a unit once for each \
                 recall that its site told of. A command with a key is carried out \
-                once as long as its key is remembered, and no other under its key.",
+                once as long as its key is remembered, and no other under its key. By an invitation \
+                one peer comes.",
     source: "at-most-once effects; Shirako S22, S48",
     on: "facts of all actors; messages; driver calls",
 };
@@ -63,8 +65,8 @@ impl Check for Checker {
     ) -> LawVerdict {
         use site_authority::Fact;
         let site = scene.model.sites.get(&scene.actor);
-        if let Fact::Commanded(fact) = fact {
-            return self.ordered(scene, &fact.order, tally);
+        if let Fact::Common(fact) = fact {
+            return self.common(scene, fact, tally);
         }
         let ticket = match fact {
             Fact::Redeemed(fact) => &fact.ticket,
@@ -98,8 +100,8 @@ impl Check for Checker {
     }
 
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
-        if let broker::Fact::Commanded(fact) = fact {
-            return self.ordered(scene, &fact.order, tally);
+        if let broker::Fact::Common(fact) = fact {
+            return self.common(scene, fact, tally);
         }
         if let broker::Fact::RequestForgotten(fact) = fact {
             self.forget(Subject::Request(scene.actor, fact.request));
@@ -122,8 +124,8 @@ impl Check for Checker {
         tally: &mut Tally,
     ) -> LawVerdict {
         use service_manager::Fact;
-        if let Fact::Commanded(fact) = fact {
-            return self.ordered(scene, &fact.order, tally);
+        if let Fact::Common(fact) = fact {
+            return self.common(scene, fact, tally);
         }
         if let Fact::RecallTold(fact) = fact {
             let told = self.told.entry((scene.actor, fact.lease)).or_default();
@@ -207,6 +209,22 @@ impl Checker {
     }
 
     /// An order is carried out once, and stands alone under its key.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other facts may come again")]
+    fn common(&mut self, scene: &Scene<'_>, fact: &CommonFact, tally: &mut Tally) -> LawVerdict {
+        match fact {
+            CommonFact::Commanded(fact) => self.ordered(scene, &fact.order, tally),
+            CommonFact::PeerJoined(fact) => {
+                let number = fact.invitation;
+                let joins = scene.model.joins.get(&scene.actor);
+                let used = joins.is_some_and(|joins| joins.came.iter().any(|(_, n)| *n == number));
+                tally.check(!used, || {
+                    format!("{} takes two peers by invitation {number}", scene.name())
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn ordered(&mut self, scene: &Scene<'_>, order: &Order, tally: &mut Tally) -> LawVerdict {
         let under_key = self.orders.entry((scene.actor, order.key.clone())).or_default();
         let fresh = |at: Time| scene.at < at.plus(order::REMEMBERED);
@@ -319,7 +337,10 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::Reclaim { .. }
         | Message::Credit { .. }
         | Message::Keys { .. }
-        | Message::KeysNoted { .. } => return None,
+        | Message::KeysNoted { .. }
+        | Message::Join(_)
+        | Message::Joined { fault: Some(_), .. } => return None,
+        Message::Joined { number, fault: None } => codec::encode(number),
     };
     Some(Hash::of(message.kind(), &[&about]))
 }

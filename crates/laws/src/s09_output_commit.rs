@@ -164,6 +164,14 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             is_recorded(scene, subject, refusal, offers)
         }
         Message::Refused { .. } => true,
+        Message::Join(join) => {
+            let asked = (to, join.invitation.invitation.number);
+            model.joins.get(&from).is_some_and(|joins| joins.asked.contains(&asked))
+        }
+        Message::Joined { number, fault: None } => {
+            model.joins.get(&from).is_some_and(|joins| joins.came.contains(&(to, *number)))
+        }
+        Message::Joined { fault: Some(_), .. } => !binding,
         Message::Keys { number } | Message::KeysNoted { number } => {
             let own = matches!(message, Message::Keys { .. });
             *number <= noted(model, from, if own { from } else { to })

@@ -47,9 +47,7 @@ impl Check for Checker {
     fn broker(&mut self, scene: &Scene<'_>, fact: &broker::Fact, tally: &mut Tally) -> LawVerdict {
         match fact {
             broker::Fact::ReceiptTaken(fact) => receipt(scene, &fact.receipt, tally),
-            broker::Fact::KeyRotated(_)
-            | broker::Fact::KeyRevoked(_)
-            | broker::Fact::PeerKeysLearned(_) => about_keys(scene, &fact.clone().into(), tally),
+            broker::Fact::Common(_) => about_keys(scene, &fact.clone().into(), tally),
             _ => Ok(()),
         }
     }
@@ -63,9 +61,7 @@ impl Check for Checker {
         use service_manager::Fact;
         match fact {
             Fact::ReceiptTaken(fact) => receipt(scene, &fact.receipt, tally),
-            Fact::KeyRotated(_) | Fact::KeyRevoked(_) | Fact::PeerKeysLearned(_) => {
-                about_keys(scene, &fact.clone().into(), tally)
-            }
+            Fact::Common(_) => about_keys(scene, &fact.clone().into(), tally),
             _ => Ok(()),
         }
     }

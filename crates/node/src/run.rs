@@ -99,6 +99,10 @@ impl RunError {
                     "an actor's later keys are beside its first, in `keys/NAME.2` and so on; each must be kept"
                         .to_owned(),
                 ),
+                HostFailure::NameOfTwo { .. } => Some(
+                    "give the one of the configuration another name; `tenure peer list` then shows both"
+                        .to_owned(),
+                ),
                 HostFailure::RolledBack { .. } => Some(
                     "an actor must not continue from a part of its past; where the newest journal is \
                      lost for good, give the actor a new key and so a new name to its peers"

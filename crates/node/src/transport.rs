@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use actix::Recipient;
+use tenure_core::actor::joined::Joined;
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::keys::KeyBook;
 use tenure_core::ticket::Ticket;
@@ -67,6 +68,9 @@ pub trait Transport: Send + Sync {
 
     /// What an actor of this process knows of keys from now on, and the secrets of its own.
     fn learn(&self, _actor: ActorId, _keys: &KeyBook, _secrets: &[Signer]) {}
+
+    /// These are the peers by invitation of an actor of this process from now on.
+    fn introduce(&self, _actor: ActorId, _peers: &BTreeMap<ActorId, Joined>) {}
 }
 
 /// The transport between the actors of one process.

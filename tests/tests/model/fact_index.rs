@@ -123,6 +123,8 @@ impl FactIndex {
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
+            | Message::Join(_)
+            | Message::Joined { .. }
             | Message::Refused { .. } => true,
         }
     }
@@ -250,19 +252,13 @@ impl FactIndex {
             | broker::Fact::RecallAnswered(_)
             | broker::Fact::RecallRefused(_)
             | broker::Fact::RecallTold(_)
-            | broker::Fact::SettingsChanged(_)
-            | broker::Fact::ClockCompared(_)
-            | broker::Fact::KeyRotated(_)
-            | broker::Fact::KeyRevoked(_)
-            | broker::Fact::PeerKeysLearned(_)
-            | broker::Fact::KeysNoted(_)
             | broker::Fact::Requested(_)
             | broker::Fact::RequestRefused(_)
             | broker::Fact::QuotaSet(_)
             | broker::Fact::ReclaimBegun(_)
             | broker::Fact::ReclaimEnded(_)
             | broker::Fact::Revised(_)
-            | broker::Fact::Commanded(_)
+            | broker::Fact::Common(_)
             | broker::Fact::MapperAnswered(_)
             | broker::Fact::Woken(_) => {}
         }

@@ -163,6 +163,7 @@ const POINTS: &[&str] = &[
     "the least used units go",
     "keys are rotated",
     "a key is revoked",
+    "an actor joins",
     "a stolen key",
 ];
 

@@ -35,6 +35,8 @@ const ALL: [&str; 4] = ["site site 4 node", "broker broker", "guest guest", "gue
 /// An actor that is not built yet.
 struct Draft {
     person: Identity,
+    /// Whether it knows nobody, and nobody knows it.
+    stranger: bool,
     args: Args,
 }
 
@@ -55,13 +57,15 @@ pub fn deploy(mut args: Args) -> Result<World, Bad> {
     }
     let drafts = below.into_iter().map(draft).collect::<Result<Vec<_>, _>>()?;
     let peer = |p: &Identity| (p.signer.id(), Peer { name: p.name.clone(), role: p.role });
-    let peers: Peers = drafts.iter().map(|draft| peer(&draft.person)).collect();
+    let known = drafts.iter().filter(|draft| !draft.stranger);
+    let peers: Peers = known.map(|draft| peer(&draft.person)).collect();
     let mut names = Names::default();
     let mut participants = Vec::new();
-    for Draft { person, mut args } in drafts {
+    for Draft { person, stranger, mut args } in drafts {
         names.add_actor(person.signer.id(), person.name.clone());
         let (name, signer) = (person.name.clone(), person.signer.clone());
-        let setup = Setup { name, signer, margin, peers: peers.clone() };
+        let peers = if stranger { Peers::default() } else { peers.clone() };
+        let setup = Setup { name, signer, margin, peers };
         let build = build(person.role, setup, &mut args)?;
         args.done()?;
         participants.push(Participant::new(person, shell, build));
@@ -85,9 +89,10 @@ fn draft(mut args: Args) -> Result<Draft, Bad> {
     let name = args.next("the actor's name")?;
     let name = Name::new(&name).map_err(|bad| bad.to_string())?;
     let honest = !args.has("dishonest");
+    let stranger = args.has("stranger");
     let ahead = args.span_option("clock")?.unwrap_or(Span::ZERO);
     let signer = keys::secret(&name, 1);
-    Ok(Draft { person: Identity { name, signer, role, honest, ahead }, args })
+    Ok(Draft { person: Identity { name, signer, role, honest, ahead }, stranger, args })
 }
 
 fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {

@@ -1,5 +1,6 @@
 //! Facts, messages and refusals in plain args.
 
+use tenure_core::actor::common::CommonFact;
 use tenure_core::actor::order::Order;
 use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
@@ -22,6 +23,7 @@ use tenure_core::wire::message::{Message, Subject};
 
 use super::keys;
 use super::names::{self, Names};
+use super::peers;
 use super::recall;
 use super::values::{
     because, configured, leased_units, modified, offered, offers, part, receipts, refusal, request,
@@ -30,15 +32,35 @@ use super::values::{
 
 /// What a fact says; `None` for one that says nothing but that a mapper was asked or has answered.
 pub fn fact(names: &mut Names, who: ActorId, fact: &Fact) -> Option<String> {
-    let about = fact.about_keys().map(|about| keys::fact(names, about));
+    let common = fact.common().map(|common| of_all_roles(names, fact, common));
     let text = match fact {
-        _ if about.is_some() => about?,
+        _ if common.is_some() => common?,
         Fact::ServiceManager(fact) => of_service_manager(names, fact)?,
         Fact::Broker(fact) => of_broker(names, who, fact)?,
         Fact::SiteAuthority(fact) => of_site(names, who, fact)?,
     };
     let kind = fact.kind().0;
     Some(format!("{}: {text}", kind.split_once('.').map_or(kind, |(_, word)| word)))
+}
+
+/// What a fact says that all roles have.
+fn of_all_roles(names: &mut Names, fact: &Fact, common: &CommonFact) -> String {
+    let keys = fact.about_keys().map(|about| keys::fact(names, about));
+    match common {
+        CommonFact::Commanded(fact) => order(&fact.order),
+        CommonFact::SettingsChanged(fact) => settings(&fact.changes),
+        CommonFact::ClockCompared(fact) => compared(names, fact.peer, fact.ahead),
+        CommonFact::KeyRotated(_)
+        | CommonFact::KeyRevoked(_)
+        | CommonFact::PeerKeysLearned(_)
+        | CommonFact::KeysNoted(_) => keys.unwrap_or_default(),
+        CommonFact::InvitationMade(_)
+        | CommonFact::InvitationTaken(_)
+        | CommonFact::InvitationAnswered(_)
+        | CommonFact::PeerJoined(_)
+        | CommonFact::PeerChanged(_)
+        | CommonFact::PeerRemoved(_) => peers::fact(names, common),
+    }
 }
 
 fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
@@ -100,7 +122,6 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::TicketLapsed(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::ReclaimBegun(fact) => names.hash(fact.part),
         Fact::ReclaimEnded(fact) => reclaimed(names, fact.part, fact.redeemed),
-        Fact::Commanded(fact) => order(&fact.order),
         Fact::Revised(fact) => {
             let (number, wanted) = (fact.request.id.number, request(names, &fact.request));
             format!("lease {number}, revision {}: {wanted}", fact.request.history.revision)
@@ -332,15 +353,12 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
         Fact::QuotaSet(fact) => quota(names, fact),
         Fact::ReclaimBegun(fact) => names.hash(fact.ticket),
         Fact::ReclaimEnded(fact) => reclaimed(names, fact.ticket, fact.redeemed),
-        Fact::Commanded(fact) => order(&fact.order),
         Fact::Revised(fact) => {
             let (id, wanted) = (names.request(fact.request.id), request(names, &fact.request));
             format!("{id}, revision {}: {wanted}", fact.request.history.revision)
         }
         Fact::RecallAsked(fact) => recall::level(names, fact.link, &fact.level),
         Fact::RecallAnswered(fact) => recall::answer(names, fact.link, fact.at, fact.enforced),
-        Fact::SettingsChanged(fact) => settings(&fact.changes),
-        Fact::ClockCompared(fact) => compared(names, fact.peer, fact.ahead),
         Fact::RecallRefused(fact) => {
             format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }
@@ -470,7 +488,6 @@ fn of_site(names: &mut Names, site: ActorId, fact: &site_authority::Fact) -> Opt
         Fact::TicketReclaimed(fact) => {
             format!("{}, {}", names.ticket_in_full(&fact.ticket), receipts(names, &fact.receipts))
         }
-        Fact::Commanded(fact) => order(&fact.order),
         _ => return of_change_at_site(names, fact),
     })
 }

@@ -36,6 +36,7 @@ use super::keys;
 use super::network::{Fate, Which};
 use super::operators;
 use super::participant::{CrashPoint, DriverBehavior, done, refused};
+use super::peers;
 use super::recall;
 use super::script::{self, Args, Bad};
 use super::show;
@@ -95,6 +96,10 @@ pub const COMMANDS: &[Known] = &[
         usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [holds=N] [rate=N]",
         act: quota,
     },
+    Known { usage: "invite NAME site|broker|guest [holds=SPAN] [called=NAME]", act: peers::invite },
+    Known { usage: "join NAME INVITER NUMBER [called=NAME]", act: peers::join },
+    Known { usage: "allow NAME PEER all|nothing", act: peers::allow },
+    Known { usage: "forget NAME PEER", act: peers::forget },
     Known { usage: "keys rotate NAME", act: keys::rotate },
     Known { usage: "keys revoke NAME NUMBER", act: keys::revoke },
     Known { usage: "stolen NAME NUMBER COMMAND", act: keys::stolen },

@@ -10,8 +10,8 @@ use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::recall::{Accepts, Level, Notice};
 
-use super::describe::{compared, settings};
 use super::names::{self, Names};
+use super::peers;
 use super::script::{Args, Bad};
 use super::values::{receipts, refusal};
 use super::world::World;
@@ -84,8 +84,6 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
         }
         Fact::RecallAsked(fact) => level(names, fact.link, &fact.level),
         Fact::RecallAnswered(fact) => answer(names, fact.link, fact.at, fact.enforced),
-        Fact::SettingsChanged(fact) => settings(&fact.changes),
-        Fact::ClockCompared(fact) => compared(names, fact.peer, fact.ahead),
         Fact::RecallRefused(fact) => {
             format!("{}, {}", names.hash(fact.link), refusal(names, &fact.refusal))
         }
@@ -113,8 +111,6 @@ pub fn of_site(names: &Names, fact: &site_authority::Fact) -> Option<String> {
             format!("lease on {lease} without {units}, {}", receipts(names, &fact.receipts))
         }
         Fact::RecallNoted(fact) => noted(names, fact.lease, &fact.victims),
-        Fact::SettingsChanged(fact) => settings(&fact.changes),
-        Fact::ClockCompared(fact) => compared(names, fact.peer, fact.ahead),
         _ => return None,
     })
 }
@@ -137,6 +133,8 @@ pub fn message(names: &Names, message: &Message) -> String {
         }
         Message::Pong { asked } => format!("of {}", names::clock(*asked)),
         Message::Keys { number } | Message::KeysNoted { number } => number.to_string(),
+        Message::Join(join) => peers::invitation(names, &join.invitation.invitation),
+        Message::Joined { number, fault } => peers::answer(*number, fault.as_ref()),
         _ => String::new(),
     }
 }

@@ -161,11 +161,7 @@ fn a_wrong_configuration_is_pointed_at() {
     let file = folder.path().join("live.toml");
     for (text, place, help) in [
         ("[site.a]\nunit = 3\n", ":2:1", "did you mean `units`"),
-        (
-            "[site.a]\nunits = 3\n[broker.b]\n",
-            "there is no service manager",
-            "[service-manager.one]",
-        ),
+        ("margin = \"1s\"\n", "there is no site, no broker and no service manager", "[site.one]"),
         ("[site.a]\nunits = 0\n[broker.b]\n[service-manager.c]\n", ":2:9", "add units"),
         ("[site.a]\nunits = 1\n[broker.a]\n[service-manager.c]\n", "two actors", "name of its own"),
         (

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
+use tenure_core::actor::Role;
+use tenure_core::actor::common::{self, CommonFact};
 use tenure_core::actor::fact::Memo;
 use tenure_core::actor::order::Order;
 use tenure_core::actor::settings::SettingChange;
@@ -32,6 +34,9 @@ use tenure_core::ticket::evidence::EvidenceOutline;
 use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::invitation::{
+    Invitation, JoinFault, Permission, Permissions, SignedInvitation,
+};
 use tenure_core::wire::message::{
     Envelope, Header, Item, LeasedUnit, Message, Request, Sealed, Sequence,
 };
@@ -334,7 +339,6 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::TicketLapsed { lease: LEASE }.into(),
         sm::ReclaimBegun { part: p.ticket.hash() }.into(),
         sm::ReclaimEnded { part: p.ticket.hash(), redeemed: true }.into(),
-        sm::Commanded { order: order(), facts: 2 }.into(),
         sm::Revised { request: p.request.clone(), reason: reason() }.into(),
     ]
 }
@@ -418,7 +422,6 @@ fn resale_facts(p: &Parts) -> Vec<broker::Fact> {
     vec![
         broker::ReclaimBegun { ticket: p.ticket.hash() }.into(),
         broker::ReclaimEnded { ticket: p.ticket.hash(), redeemed: false }.into(),
-        broker::Commanded { order: order(), facts: 1 }.into(),
         broker::Revised { request: p.request.clone() }.into(),
         broker::DelegationIssued {
             ticket: p.ticket.clone(),
@@ -556,7 +559,6 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
         site::ModificationFailed { lease, number: 1, refusal: Refusal::ModifyFailed(error()) }
             .into(),
         site::TicketReclaimed { ticket: p.ticket.clone(), receipts: receipts() }.into(),
-        site::Commanded { order: order(), facts: 1 }.into(),
         site::DelegatedByHand { ticket: p.root.clone() }.into(),
         site::Recalled {
             ticket: p.ticket.clone(),
@@ -570,25 +572,6 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
     ]
 }
 
-/// The facts about keys of each role.
-fn key_facts() -> Vec<Fact> {
-    let (actor, signed) = (rotated().statement.actor, (rotated(), revoked()));
-    macro_rules! of_role {
-        ($role:ident) => {
-            [
-                $role::KeyRotated { statement: signed.0.clone(), tell: vec![actor] }.into(),
-                $role::KeyRevoked { statement: signed.1.clone(), tell: Vec::new() }.into(),
-                $role::PeerKeysLearned { peer: actor, chain: key_chain() }.into(),
-                $role::KeysNoted { peer: actor, number: 2 }.into(),
-            ]
-        };
-    }
-    let (guest, broker, site): ([sm::Fact; 4], [broker::Fact; 4], [site::Fact; 4]) =
-        (of_role!(sm), of_role!(broker), of_role!(site));
-    let (guest, broker) = (guest.map(Fact::from), broker.map(Fact::from));
-    guest.into_iter().chain(broker).chain(site.map(Fact::from)).collect()
-}
-
 pub(crate) fn samples() -> Vec<Fact> {
     let parts = parts();
     let guest = service_manager_facts(&parts).into_iter().map(Fact::from);
@@ -598,20 +581,67 @@ pub(crate) fn samples() -> Vec<Fact> {
         .chain(changes_at_site(&parts))
         .chain(operators_facts())
         .map(Fact::from);
-    guest.chain(broker).chain(site).chain(facts_of_each_role(&parts)).chain(key_facts()).collect()
+    guest.chain(broker).chain(site).chain(facts_of_all_roles(&parts)).collect()
 }
 
-/// The facts that every role has.
-fn facts_of_each_role(p: &Parts) -> Vec<Fact> {
-    let (peer, ahead) = (p.root.site(), Span::HOUR);
-    vec![
-        sm::Fact::from(sm::SettingsChanged { changes: changes() }).into(),
-        sm::Fact::from(sm::ClockCompared { peer, ahead, pong: pong(p) }).into(),
-        broker::Fact::from(broker::SettingsChanged { changes: changes() }).into(),
-        broker::Fact::from(broker::ClockCompared { peer, ahead, pong: pong(p) }).into(),
-        site::Fact::from(site::SettingsChanged { changes: changes() }).into(),
-        site::Fact::from(site::ClockCompared { peer, ahead, pong: pong(p) }).into(),
-    ]
+/// The facts that all roles have, of each role.
+fn facts_of_all_roles(p: &Parts) -> Vec<Fact> {
+    let (peer, ahead, signed) = (p.root.site(), Span::HOUR, invitation());
+    let (called, address) = (Name::literal("lab"), Some("192.0.2.7:7400".to_owned()));
+    let may = || Permissions::from([Permission::Request]);
+    let facts: Vec<CommonFact> = vec![
+        common::Commanded { order: order(), facts: 2 }.into(),
+        common::SettingsChanged { changes: changes() }.into(),
+        common::ClockCompared { peer, ahead, pong: pong(p) }.into(),
+        common::KeyRotated { statement: rotated(), tell: vec![peer] }.into(),
+        common::KeyRevoked { statement: revoked(), tell: Vec::new() }.into(),
+        common::PeerKeysLearned { peer, chain: key_chain() }.into(),
+        common::KeysNoted { peer, number: 2 }.into(),
+        common::InvitationMade {
+            invitation: signed.invitation.clone(),
+            called: Some(called.clone()),
+        }
+        .into(),
+        common::InvitationTaken {
+            invitation: signed,
+            called: called.clone(),
+            may: may(),
+            reached_at: address.clone(),
+        }
+        .into(),
+        common::InvitationAnswered { peer, fault: Some(JoinFault::Role(Role::Broker)) }.into(),
+        common::PeerJoined {
+            peer,
+            called,
+            role: Role::SiteAuthority,
+            address: address.clone(),
+            may: may(),
+            invitation: 300,
+        }
+        .into(),
+        common::PeerChanged { peer, address, may: may() }.into(),
+        common::PeerRemoved { peer }.into(),
+    ];
+    let guest = facts.iter().cloned().map(|fact| sm::Fact::from(fact).into());
+    let broker = facts.iter().cloned().map(|fact| broker::Fact::from(fact).into());
+    let site = facts.iter().cloned().map(|fact| site::Fact::from(fact).into());
+    guest.chain(broker).chain(site).collect()
+}
+
+/// An invitation of a broker.
+pub(crate) fn invitation() -> SignedInvitation {
+    let signer = Signer::from_seed(Scheme::Ed25519, [7; 32]);
+    let invitation = Invitation {
+        inviter: signer.id(),
+        name: Name::literal("exchange"),
+        role: Role::Broker,
+        address: "192.0.2.1:7400".to_owned(),
+        number: 300,
+        joiner: Role::ServiceManager,
+        may: [Permission::Request].into(),
+        until: Time::from_secs(3600),
+    };
+    SignedInvitation::sign(invitation, &signer, KeyChain::default())
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

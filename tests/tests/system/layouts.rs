@@ -48,6 +48,12 @@ struct FactKinds(Vec<FactKind>);
 impl Parse for FactKinds {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let mut kinds = Vec::new();
+        if input.peek(Ident) && input.peek2(Ident) {
+            // `of Role::Broker;`
+            input.parse::<Ident>()?;
+            input.parse::<syn::Path>()?;
+            input.parse::<Token![;]>()?;
+        }
         while !input.is_empty() {
             kinds.push(input.parse()?);
         }
@@ -168,7 +174,9 @@ impl Declared {
                 let variants = of.variants.iter().map(variant).collect();
                 (of.ident.to_string(), Layout::Enumeration(variants))
             }
-            Item::Macro(of) if of.mac.path.is_ident("facts") => {
+            Item::Macro(of)
+                if ["facts", "common_facts"].iter().any(|name| of.mac.path.is_ident(name)) =>
+            {
                 return self.read_facts(role, of.mac.parse_body().unwrap());
             }
             _ => return,

@@ -11,8 +11,9 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::ticket::link::DelegationId;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::invitation::JoinFault;
 use tenure_core::wire::message::{
-    Envelope, Header, LeasedUnit, Message, Sealed, Sequence, Subject,
+    Envelope, Header, Join, LeasedUnit, Message, Sealed, Sequence, Subject,
 };
 use tenure_core::wire::part::Part;
 use tenure_node::net::card::{Card, SignedCard};
@@ -20,7 +21,8 @@ use tenure_node::net::frame::{Frame, Hello, VERSIONS};
 use tenure_tests::root;
 
 use crate::formats::{
-    EPOCH, LEASE, Parts, UNIT, busy, hex, key_chain, level, offers, parts, told, waiting,
+    EPOCH, LEASE, Parts, UNIT, busy, hex, invitation, key_chain, level, offers, parts, told,
+    waiting,
 };
 
 const GOLDEN: &str = "tests/golden/wire-1.txt";
@@ -107,6 +109,13 @@ fn of_recalls(p: &Parts) -> Vec<Message> {
         Message::Pong { asked: Time::from_secs(60) },
         Message::Keys { number: 2 },
         Message::KeysNoted { number: 2 },
+        Message::Join(Box::new(Join {
+            invitation: invitation(),
+            name: Name::literal("alpha"),
+            role: Role::SiteAuthority,
+            address: Some("alpha.example:7400".to_owned()),
+        })),
+        Message::Joined { number: 300, fault: Some(JoinFault::Used) },
     ]
 }
 
@@ -138,6 +147,7 @@ fn samples() -> BTreeMap<String, Frame> {
         ("ticket", Frame::Ticket(p.ticket.clone())),
         ("card", Frame::Card(card())),
         ("where", Frame::Where(p.broker)),
+        ("invitation", Frame::Invitation(invitation())),
         ("messages.batch", Frame::Messages(batch(&p))),
     ];
     let of_kinds = of_kinds.map(|(name, frame)| (name.to_owned(), frame));

@@ -93,9 +93,9 @@ pub(crate) struct DevArgs {
 /// Run the actors of a configuration in this process.
 #[derive(Args, Debug)]
 pub(crate) struct UpArgs {
-    /// The configuration, in TOML
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    /// The configuration, in TOML [may be repeated: each key is in one of the files]
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) config: Vec<PathBuf>,
 
     /// The folder for keys, journals and units; created if missing
     #[arg(long, value_name = "DIR", env = "TENURE_DATA", default_value = "tenure-data")]
@@ -114,9 +114,9 @@ pub(crate) struct UpArgs {
 pub(crate) enum ConfigCommand {
     /// Check a configuration without running it
     Check {
-        /// The configuration, in TOML
-        #[arg(value_name = "FILE")]
-        config: PathBuf,
+        /// The configuration, in TOML; each key is in one of several files
+        #[arg(value_name = "FILE", required = true)]
+        config: Vec<PathBuf>,
         /// Set a key of it [may be repeated]
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<Override>,
@@ -127,7 +127,22 @@ pub(crate) enum ConfigCommand {
         #[arg(short, long, value_name = "FORMAT", default_value_t, value_enum)]
         output: Output,
     },
+    /// Say what a key of a configuration is: its type, default and unit
+    #[command(after_help = EXPLAINED)]
+    Explain {
+        /// The key, or its last part [default: all keys]
+        key: Option<String>,
+        /// Output format
+        #[arg(short, long, value_name = "FORMAT", default_value_t, value_enum)]
+        output: Output,
+    },
 }
+
+const EXPLAINED: &str = "\
+Examples:
+  tenure config explain margin
+  tenure config explain site.alpha.fail-after
+  tenure config explain units";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {

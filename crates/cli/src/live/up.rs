@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tenure_config::{Override, Source};
-use tenure_node::config::{AssemblyError, Config, Site, parse};
+use tenure_config::{Files, Override};
+use tenure_node::config::explain::{self, Explained};
+use tenure_node::config::{AssemblyError, Config, Site, parse_files};
 use tenure_node::run::{RunError, run};
 
 use super::args::{ConfigCommand, DevArgs, Output, UpArgs};
@@ -19,26 +20,29 @@ const DEV: &str = include_str!("../../../../config/dev.toml");
 
 /// `tenure dev`
 pub(crate) fn dev(args: &DevArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let name = "the configuration of `tenure dev`";
-    start((name, None), DEV, (&args.data, &args.set), console)
+    let name = "the configuration of `tenure dev`".to_owned();
+    let files = Files::new([(name, DEV.to_owned())]);
+    start((&files, Vec::new()), (&args.data, &args.set), console)
 }
 
 /// `tenure up`
 pub(crate) fn up(args: &UpArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let text = read(&args.config)?;
-    let name = args.config.display().to_string();
-    let path = fs::canonicalize(&args.config).ok();
-    start((&name, path), &text, (&args.data, &args.set), console)
+    let files = read_all(&args.config)?;
+    let paths = args.config.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    start((&files, paths), (&args.data, &args.set), console)
 }
 
 /// `tenure config ...`
 pub(crate) fn config(command: &ConfigCommand, console: &mut Console<'_>) -> Result<(), Error> {
-    let ConfigCommand::Check { config, set, data, output } = command;
-    let text = read(config)?;
-    let config = checked(&config.display().to_string(), &text, set)?;
-    config.check().map_err(|error| wrong(error.into(), &text))?;
+    let (config, set, data, output) = match command {
+        ConfigCommand::Check { config, set, data, output } => (config, set, data, output),
+        ConfigCommand::Explain { key, output } => return explain(key.as_deref(), *output, console),
+    };
+    let files = read_all(config)?;
+    let config = checked(&files, set)?;
+    config.check().map_err(|error| wrong(error.into(), &files))?;
     if let Some(data) = data {
-        config.admit(data).map_err(|error| wrong(error.into(), &text))?;
+        config.admit(data).map_err(|error| wrong(error.into(), &files))?;
     }
     if *output == Output::Table {
         let good = format!("{} is good: {}", config.file, describe(&config));
@@ -82,37 +86,61 @@ impl print::Row for Good<'_> {
 }
 
 /// What a deployment could not be run for; where its configuration is to blame, with the place in it.
-fn wrong(error: RunError, text: &str) -> Error {
+fn wrong(error: RunError, files: &Files) -> Error {
     let RunError::Assembly(AssemblyError::Config(error)) = error else {
         return Error::Run(Box::new(error));
     };
-    Error::Config { error, text: text.to_owned() }
+    let text = files.text(error.file()).to_owned();
+    Error::Config { error, text }
 }
 
-fn read(path: &Path) -> Result<String, Error> {
+fn read_all(paths: &[PathBuf]) -> Result<Files, Error> {
     let help = "`tenure dev` needs no file; config/dev.toml is a good start for one";
-    fs::read_to_string(path).map_err(|error| Error::reading(path, error, help))
+    let read = |path: &PathBuf| {
+        let text = fs::read_to_string(path).map_err(|error| Error::reading(path, error, help))?;
+        Ok((path.display().to_string(), text))
+    };
+    Ok(Files::new(paths.iter().map(read).collect::<Result<Vec<_>, Error>>()?))
 }
 
-fn checked(name: &str, text: &str, set: &[Override]) -> Result<Config, Error> {
-    parse(Source { name, text }, set)
-        .map_err(|error| Error::Config { error: Box::new(error), text: text.to_owned() })
+fn checked(files: &Files, set: &[Override]) -> Result<Config, Error> {
+    parse_files(files, set).map_err(|error| {
+        let text = files.text(error.file()).to_owned();
+        Error::Config { error: Box::new(error), text }
+    })
+}
+
+impl print::Row for Explained {
+    const COLUMNS: &'static [&'static str] = &["key", "type", "default", "unit", "meaning"];
+
+    fn cells(&self) -> Vec<String> {
+        let Self { key, kind, default, unit, meaning } = self.clone();
+        vec![key, kind, default, unit.unwrap_or_else(|| "-".to_owned()), meaning]
+    }
+}
+
+/// `tenure config explain`
+fn explain(key: Option<&str>, output: Output, console: &mut Console<'_>) -> Result<(), Error> {
+    let keys = match key {
+        Some(key) => explain::explain(key).map_err(Error::NoKey)?,
+        None => explain::keys(),
+    };
+    print::all(&keys, &keys, output, "no keys", console)
 }
 
 fn start(
-    (name, path): (&str, Option<PathBuf>),
-    text: &str,
+    (files, paths): (&Files, Vec<PathBuf>),
     (data, set): (&Path, &[Override]),
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut config = checked(name, text, set)?;
-    config.path = path;
+    let mut config = checked(files, set)?;
+    config.paths = paths;
     let mut written = Ok(());
     let ran = run(&config, data, || {
         written = welcome(&config, data, console);
     });
     written?;
-    ran.map_err(|error| wrong(error, text))
+    ran.map_err(|error| wrong(error, files))
 }
 
 /// Who takes part, in a sentence.

@@ -94,7 +94,7 @@ impl ClocksApart {
 impl Base {
     /// Questions to all other actors that it deals with for their clocks.
     pub(crate) fn pings(&self, now: Time) -> impl Iterator<Item = Envelope> {
-        let others = self.setup.peers.keys().filter(|&&peer| peer != self.id());
+        let others = self.peers.keys().filter(|&&peer| peer != self.id());
         others.map(move |&peer| self.volatile(peer, now, Message::Ping))
     }
 
@@ -105,15 +105,9 @@ impl Base {
     }
 
     /// What an answer shows of the clock of a peer, if that is news: how far it is ahead at least.
-    pub(crate) fn compare_clock(
-        &self,
-        known: &ClocksApart,
-        now: Time,
-        pong: &Header,
-        asked: Time,
-    ) -> Option<Span> {
+    pub(crate) fn compare_clock(&self, now: Time, pong: &Header, asked: Time) -> Option<Span> {
         // Of an answer to what is yet to be asked, one's own clock is to blame, or a liar.
-        if asked > now || !self.setup.peers.contains_key(&pong.from) {
+        if asked > now || !self.peers.contains_key(&pong.from) {
             return None;
         }
         let (ahead, behind) = (pong.at.since(now), asked.since(pong.at));
@@ -126,7 +120,7 @@ impl Base {
         } else {
             Span::ZERO
         };
-        known.news(pong.from, ahead, self.margin())
+        self.common.clocks.news(pong.from, ahead, self.margin())
     }
 }
 

@@ -10,9 +10,10 @@ use thiserror::Error;
 use crate::actor::machine::Illegal;
 use crate::model::time::Time;
 
-/// Declares the facts of one role: a struct and a variant for each, with its kind and version.
+/// Declares the facts of one role: a struct and a variant for each, with its kind and version, and the
+/// variant of those that all roles have.
 macro_rules! facts {
-    ($(
+    (of $role:expr; $(
         $(#[$doc:meta])*
         $name:ident = $kind:literal $version:literal {
             $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
@@ -36,16 +37,28 @@ macro_rules! facts {
         #[derive(Clone, Debug, PartialEq)]
         pub enum Fact {
             $($(#[$doc])* $name($name),)*
+            /// A fact that actors of all roles have.
+            Common(crate::actor::common::CommonFact),
+        }
+
+        impl From<crate::actor::common::CommonFact> for Fact {
+            fn from(fact: crate::actor::common::CommonFact) -> Self {
+                Self::Common(fact)
+            }
         }
 
         impl Fact {
             /// The kinds of this role, each with the version that is written today.
-            pub const KINDS: &'static [(&'static str, u16)] = &[$(($kind, $version),)*];
+            pub fn kinds() -> impl Iterator<Item = (&'static str, u16)> {
+                let own = [$(($kind, $version),)*].into_iter();
+                own.chain(crate::actor::common::CommonFact::kinds($role))
+            }
 
             /// The kind, as the journal names it, and its version.
             pub fn kind(&self) -> (&'static str, u16) {
                 match self {
                     $(Self::$name(_) => ($kind, $version),)*
+                    Self::Common(fact) => fact.kind($role),
                 }
             }
 
@@ -53,6 +66,7 @@ macro_rules! facts {
             pub fn encode_into(&self, bytes: &mut Vec<u8>) {
                 match self {
                     $(Self::$name(fact) => crate::model::codec::encode_into(fact, bytes),)*
+                    Self::Common(fact) => fact.encode_into(bytes),
                 }
             }
 
@@ -60,6 +74,7 @@ macro_rules! facts {
             pub fn body(&self) -> &dyn erased_serde::Serialize {
                 match self {
                     $(Self::$name(fact) => fact,)*
+                    Self::Common(fact) => fact.body(),
                 }
             }
 
@@ -71,7 +86,10 @@ macro_rules! facts {
             ) -> Option<Result<Self, crate::model::codec::DecodeError>> {
                 match (kind, version) {
                     $(($kind, $version) => Some(crate::model::codec::decode_fact(body).map(Self::$name)),)*
-                    _ => None,
+                    _ => {
+                        let common = crate::actor::common::CommonFact::decode($role, (kind, version), body);
+                        Some(common?.map(Self::Common))
+                    }
                 }
             }
         }

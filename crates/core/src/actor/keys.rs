@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::actor::effect::{Effect, EffectId, Output};
-use crate::actor::{Emit, dropped};
+use crate::actor::common::{CommonActor, CommonFact, KeyRevoked, KeyRotated, PeerObligation};
+use crate::actor::dropped;
+use crate::actor::effect::Output;
 use crate::model::codec::Hash;
 use crate::model::identity::{ActorId, PublicKey, Signer};
 use crate::model::keys::{
     KeyChain, KeyChange, MAX_HONOURED, MAX_STATEMENTS, SignedStatement, Standing,
 };
 use crate::model::time::Time;
-use crate::wire::message::{Envelope, Message, Sealed};
+use crate::wire::message::Message;
 
 /// A command about an actor's own keys.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,57 +22,8 @@ pub enum KeyCommand {
     Revoke(PublicKey),
 }
 
-/// A fact about keys, for each role to put into its own words.
-pub(crate) enum KeyFact {
-    /// A statement of the actor's own, and the peers that are to note it.
-    Stated(Box<SignedStatement>, Vec<ActorId>),
-    /// The statements of a peer.
-    Learned(ActorId, KeyChain),
-    /// A peer has noted so many of the actor's own statements.
-    Noted(ActorId, u32),
-}
-
 /// An actor that has keys.
-pub(crate) trait KeyHolder: Emit {
-    /// The fact in the words of the role.
-    fn key_fact(fact: KeyFact) -> Self::Fact;
-
-    /// What it has signed and still stands for, each with the end of its term: links and receipts, by their
-    /// hashes.
-    fn signed(&self) -> Vec<(Time, Hash)>;
-
-    /// A peer is to note its statements, or need not.
-    fn tell_keys(&mut self, peer: ActorId, at: Time, owed: bool);
-
-    /// Opens a message and learns what came with it about keys. Answers the messages about keys alone.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "all other messages are for the role")]
-    fn open(
-        &mut self,
-        now: Time,
-        sealed: &Sealed,
-        out: &mut Output<Self::Fact>,
-    ) -> Option<Envelope> {
-        let envelope = self.base_mut().open(now, sealed, out)?;
-        for (actor, chain) in self.base().credentials.shown() {
-            if self.base().setup.peers.contains_key(&actor) {
-                self.emit(now, Self::key_fact(KeyFact::Learned(actor, chain)), out);
-            }
-        }
-        let from = envelope.header.from;
-        match envelope.message {
-            Message::Keys { number } => self.note_keys(now, from, number, out),
-            Message::KeysNoted { number } => {
-                let base = self.base();
-                let own = base.credentials.own_chain().count();
-                if base.credentials.keys().noted_by(from) < number && number <= own {
-                    self.emit(now, Self::key_fact(KeyFact::Noted(from, number)), out);
-                }
-            }
-            _ => return Some(envelope),
-        }
-        None
-    }
-
+pub(crate) trait KeyHolder: CommonActor {
     /// A peer wants so many of its statements noted.
     fn note_keys(&mut self, now: Time, from: ActorId, number: u32, out: &mut Output<Self::Fact>) {
         let base = self.base();
@@ -98,7 +50,11 @@ pub(crate) trait KeyHolder: Emit {
         }?;
         let own = self.base().id();
         let tell = self.peers().keys().copied().filter(|&peer| peer != own).collect();
-        self.emit(now, Self::key_fact(KeyFact::Stated(Box::new(signed), tell)), out);
+        let fact = match signed.statement.change {
+            KeyChange::Rotated { .. } => KeyRotated { statement: signed, tell }.into(),
+            KeyChange::Revoked { .. } => CommonFact::from(KeyRevoked { statement: signed, tell }),
+        };
+        self.emit_common(now, fact, out);
         Ok(())
     }
 
@@ -150,7 +106,7 @@ pub(crate) trait KeyHolder: Emit {
         base.credentials.stated(signed.clone());
         base.keys_stated = base.position + 1;
         for &peer in tell {
-            self.tell_keys(peer, at, true);
+            self.set_duty(PeerObligation::Keys(peer), at, true);
         }
     }
 
@@ -159,13 +115,14 @@ pub(crate) trait KeyHolder: Emit {
         let credentials = &mut self.base_mut().credentials;
         credentials.keys_mut().noted(peer, number);
         if credentials.own_chain().count() <= number {
-            self.tell_keys(peer, at, false);
+            self.set_duty(PeerObligation::Keys(peer), at, false);
         }
     }
 
     /// The message that tells a peer to note the actor's statements, which come with it.
-    fn keys_message(&self, peer: ActorId, cause: (EffectId, Time)) -> Effect {
-        let number = self.base().credentials.own_chain().count();
-        Effect::Send(Box::new(self.base().envelope(peer, cause, Message::Keys { number })))
+    fn keys_message(&self) -> Message {
+        Message::Keys { number: self.base().credentials.own_chain().count() }
     }
 }
+
+impl<A: CommonActor> KeyHolder for A {}

@@ -3,8 +3,11 @@
 //! Nothing an actor does leaves it before its cause is durable.
 
 pub mod clocks;
+pub mod common;
 pub mod effect;
 pub mod fact;
+pub mod invitations;
+pub mod joined;
 pub mod keys;
 pub mod machine;
 pub mod order;
@@ -17,13 +20,15 @@ pub mod watermark;
 pub(crate) mod pending;
 pub(crate) mod timers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use self::clocks::ClocksApart;
+use self::common::CommonState;
+use self::joined::Joined;
 use self::order::{Done, Order, Orders};
 use self::watermark::{PeerWatermark, Watermarks};
 use crate::actor::effect::{Effect, EffectId, Input, Output, Problem};
@@ -37,6 +42,7 @@ use crate::model::verifier::KnownSignatures;
 use crate::mutants::mutant;
 use crate::ticket::link::LinkHash;
 use crate::wire::credentials::Credentials;
+use crate::wire::invitation::{Invitation, Permission, SignedInvitation, permissions_of};
 use crate::wire::message::{Envelope, Header, Message, Sealed, Sequence};
 pub use peers::{Peer, Peers};
 
@@ -129,17 +135,26 @@ pub trait Actor: fmt::Debug {
     /// What has not ended: leases, undecided requests, pending work; one line each, at most `most`.
     fn unfinished(&self, most: usize) -> Vec<String>;
 
-    /// The orders that it has carried out.
-    fn orders(&self) -> &Orders;
-
-    /// The peers whose clocks are found to be apart from its own by more than the margin.
-    fn clocks_apart(&self) -> &ClocksApart;
-
     /// What all roles have in common.
     fn base(&self) -> &Base;
 
     /// As [`base`](Self::base), to be changed.
     fn base_mut(&mut self) -> &mut Base;
+
+    /// The orders that it has carried out.
+    fn orders(&self) -> &Orders {
+        &self.base().common.orders
+    }
+
+    /// The peers whose clocks are found to be apart from its own by more than the margin.
+    fn clocks_apart(&self) -> &ClocksApart {
+        &self.base().common.clocks
+    }
+
+    /// The peers by invitation, and those that are asked to be.
+    fn joined(&self) -> &BTreeMap<ActorId, Joined> {
+        self.base().common.peers.joined()
+    }
 
     /// The number of facts applied so far: the position of the next one.
     fn position(&self) -> u64 {
@@ -211,6 +226,11 @@ pub trait Actor: fmt::Debug {
         self.base().credentials.secrets()
     }
 
+    /// Signs an invitation that it has journaled.
+    fn sign_invitation(&self, invitation: Invitation) -> SignedInvitation {
+        self.base().credentials.sign_invitation(invitation)
+    }
+
     /// Signs the head of a segment of its archived journal with [`key`](Self::key).
     fn sign_segment(&self, head: &[u8]) -> Signature {
         self.base().credentials.sign_segment(head)
@@ -221,9 +241,20 @@ pub trait Actor: fmt::Debug {
         self.base().credentials.missing_secret()
     }
 
-    /// The actors it deals with.
+    /// The actors it deals with, by configuration or by invitation.
     fn peers(&self) -> &BTreeMap<ActorId, Peer> {
-        &self.base().setup.peers
+        &self.base().peers
+    }
+
+    /// A name that two of its peers have, one by configuration and one by invitation.
+    fn name_of_two(&self) -> Option<&Name> {
+        let names: BTreeSet<&Name> =
+            self.base().setup.peers.values().map(|peer| &peer.name).collect();
+        let by_invitation = self
+            .joined()
+            .iter()
+            .filter(|(id, joined)| joined.is_peer() && !self.base().setup.peers.contains_key(id));
+        by_invitation.map(|(_, joined)| &joined.name).find(|name| names.contains(name))
     }
 }
 
@@ -253,7 +284,7 @@ pub struct Setup {
     pub signer: Signer,
     /// The bound on the difference of two actors' clocks.
     pub margin: Span,
-    /// The actors it deals with.
+    /// The actors it deals with by configuration.
     pub peers: Peers,
 }
 
@@ -261,6 +292,9 @@ pub struct Setup {
 #[derive(Clone, Debug)]
 pub struct Base {
     pub(crate) setup: Setup,
+    /// The actors it deals with, by configuration or by invitation.
+    pub(crate) peers: Peers,
+    pub(crate) common: CommonState,
     pub(crate) credentials: Credentials,
     /// The number of facts applied.
     pub(crate) position: u64,
@@ -274,8 +308,8 @@ pub struct Base {
 impl PartialEq for Base {
     /// What credentials cache beside keys, and what peers have said decides nothing, and is not in the journal.
     fn eq(&self, other: &Self) -> bool {
-        let Self { setup, credentials, position, watermarks: _, start: _, keys_stated: _ } = self;
-        (setup, position) == (&other.setup, &other.position)
+        let Self { setup, common, credentials, position, .. } = self;
+        (setup, common, position) == (&other.setup, &other.common, &other.position)
             && credentials.keys() == other.credentials.keys()
     }
 }
@@ -284,7 +318,25 @@ impl Base {
     pub(crate) fn new(setup: Setup) -> Self {
         let credentials = Credentials::new(setup.signer.clone());
         let (watermarks, start) = (Watermarks::default(), settings::Start::default());
-        Self { setup, credentials, position: 0, watermarks, start, keys_stated: 0 }
+        let (peers, common) = (setup.peers.clone(), CommonState::default());
+        Self { setup, peers, common, credentials, position: 0, watermarks, start, keys_stated: 0 }
+    }
+
+    /// Peers by invitation have changed.
+    pub(crate) fn know_peers(&mut self) {
+        self.peers = self.common.peers.with(&self.setup.peers);
+    }
+
+    /// What a snapshot holds of what all roles have in common.
+    pub(crate) fn state(&self) -> (u64, &KeyBook, &CommonState) {
+        (self.position, self.credentials.keys(), &self.common)
+    }
+
+    /// Takes over what a snapshot holds.
+    pub(crate) fn set_state(&mut self, (position, keys, common): (u64, KeyBook, CommonState)) {
+        (self.position, self.common) = (position, common);
+        self.credentials.set_keys(keys);
+        self.know_peers();
     }
 
     pub(crate) fn id(&self) -> ActorId {
@@ -307,15 +359,25 @@ impl Base {
 
     /// The name of a peer, if it has one.
     pub(crate) fn peer_name(&self, id: ActorId) -> Option<&Name> {
-        self.setup.peers.get(&id).map(|peer| &peer.name)
+        self.peers.get(&id).map(|peer| &peer.name)
     }
 
     pub(crate) fn is_known(&self, id: ActorId, role: Role) -> bool {
-        self.setup.peers.get(&id).is_some_and(|peer| peer.role == role)
+        self.peers.get(&id).is_some_and(|peer| peer.role == role)
+    }
+
+    /// Whether an actor is a peer that may begin this. One by configuration may all that its role may.
+    pub(crate) fn may(&self, id: ActorId, permission: Permission, at: Role) -> bool {
+        let Some(peer) = self.peers.get(&id) else { return false };
+        let joined = self.common.peers.joined().get(&id);
+        match joined.filter(|_| !self.setup.peers.contains_key(&id)) {
+            Some(joined) => joined.may.contains(&permission),
+            None => permissions_of(peer.role, at).contains(&permission),
+        }
     }
 
     pub(crate) fn peers_of(&self, role: Role) -> impl Iterator<Item = (&Name, ActorId)> {
-        self.setup.peers.of(role)
+        self.peers.of(role)
     }
 
     /// Opens a message. What cannot be opened is noted and not answered: its sender is not known.
@@ -324,7 +386,7 @@ impl Base {
         let opened = sealed.open(&mut self.credentials, since);
         let envelope = opened.map_err(|e| out.problems.push(Problem::Unopened(e))).ok()?;
         let from = envelope.header.from;
-        if self.setup.peers.contains_key(&from) {
+        if self.peers.contains_key(&from) {
             self.watermarks.record(from, PeerWatermark::of(&envelope, sealed));
         }
         Some(envelope)

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::actor::Emit;
+use crate::actor::common::{Commanded, CommonActor};
 use crate::actor::effect::{Output, Problem};
 use crate::model::codec::Hash;
 use crate::model::time::{Span, Time};
@@ -109,13 +109,12 @@ impl Orders {
     }
 }
 
-/// Carries an order out, unless that was done before: `act` is its command, and `fact` records it.
-pub(crate) fn carry_out<A: Emit, F: Into<A::Fact>>(
+/// Carries an order out, unless that was done before: `act` is its command.
+pub(crate) fn carry_out<A: CommonActor>(
     (actor, now): (&mut A, Time),
     order: Order,
     out: &mut Output<A::Fact>,
     act: impl FnOnce(&mut A, &mut Output<A::Fact>),
-    fact: impl FnOnce(Order, u64) -> F,
 ) {
     match actor.orders().known(now, &order) {
         Ok(Some(_)) => {}
@@ -124,7 +123,7 @@ pub(crate) fn carry_out<A: Emit, F: Into<A::Fact>>(
             act(actor, out);
             if out.problems.len() == problems {
                 let facts = u64::try_from(out.facts.len() - facts).unwrap_or(u64::MAX);
-                actor.emit(now, fact(order, facts), out);
+                actor.emit_common(now, Commanded { order, facts }, out);
             }
         }
         Err(cause) => out.problems.push(Problem::Command(cause)),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::actor::Role;
+use crate::actor::common::CommonState;
 use crate::model::codec::{self, DecodeError, Hash};
 use crate::model::identity::ActorId;
 use crate::model::keys::KeyBook;
@@ -18,7 +19,7 @@ use crate::model::time::Span;
 
 /// The version of the layout, and of what folding means: it is raised whenever the same facts give other
 /// bytes, so that no build continues from a state that it would not have computed itself.
-pub const VERSION: u16 = 12;
+pub const VERSION: u16 = 13;
 
 /// What folding facts takes from an actor's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,27 +65,27 @@ pub fn about(bytes: &[u8]) -> Result<(Role, Settings), RestoreError> {
     Ok(split(bytes)?.0)
 }
 
-/// The bytes of what is known of keys and of a state that the facts before `position` have folded to.
+/// The bytes of what all roles have in common and of a state that the facts before a position have folded to.
 pub(crate) fn write<T: Serialize>(
     role: Role,
     settings: &Settings,
-    (position, keys): (u64, &KeyBook),
+    (position, keys, common): (u64, &KeyBook, &CommonState),
     state: &T,
 ) -> Vec<u8> {
     let head = codec::encode(&(role, settings));
     let mut bytes = VERSION.to_le_bytes().to_vec();
     bytes.extend_from_slice(&(head.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&head);
-    codec::encode_into(&(position, keys, state), &mut bytes);
+    codec::encode_into(&(position, keys, common, state), &mut bytes);
     bytes
 }
 
-/// The position, what is known of keys, and the state in a snapshot of this role, made under these settings.
+/// What all roles have in common, and the state in a snapshot of this role, made under these settings.
 pub(crate) fn read<T: Serialize + DeserializeOwned>(
     role: Role,
     settings: &Settings,
     bytes: &[u8],
-) -> Result<(u64, KeyBook, T), RestoreError> {
+) -> Result<((u64, KeyBook, CommonState), T), RestoreError> {
     let ((found, made_under), state) = split(bytes)?;
     if found != role {
         return Err(RestoreError::Role { found, expected: role });
@@ -92,7 +93,8 @@ pub(crate) fn read<T: Serialize + DeserializeOwned>(
     if made_under != *settings {
         return Err(RestoreError::Settings);
     }
-    Ok(codec::decode_state(state)?)
+    let (position, keys, common, state) = codec::decode_state(state)?;
+    Ok(((position, keys, common), state))
 }
 
 fn split(bytes: &[u8]) -> Result<((Role, Settings), &[u8]), RestoreError> {

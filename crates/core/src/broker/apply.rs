@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::{Broker, Cause, Holding, IssuedTicket, Obligation, Record, Timer, Wanted};
+use crate::actor::common::CommonActor as _;
 use crate::actor::fact::BadFact;
-use crate::actor::keys::KeyHolder as _;
 use crate::broker::facts::{DelegationTaken, Fact, QuotaSet};
 use crate::broker::machine::{Event, State};
 use crate::model::codec::encode;
@@ -53,18 +53,7 @@ impl Broker {
             }
             Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.ticket),
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.ticket),
-            Fact::KeyRotated(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
-            Fact::KeyRevoked(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
-            Fact::PeerKeysLearned(fact) => {
-                self.base.credentials.keys_mut().learn(fact.peer, fact.chain.clone());
-            }
-            Fact::KeysNoted(fact) => self.keys_noted(at, fact.peer, fact.number),
-            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
-            Fact::ClockCompared(fact) => self.state.clocks.found(at, fact.peer, fact.ahead),
-            Fact::Commanded(fact) => {
-                let position = self.base.position;
-                self.state.orders.commanded(&fact.order, fact.facts, position, at);
-            }
+            Fact::Common(fact) => self.apply_common(at, fact),
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::ReceiptTaken(fact) => match self.issued_number(fact.receipt.what.link) {
                 Some(number) => self.issued_came_back(at, number, fact),

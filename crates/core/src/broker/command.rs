@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::quota::{Quota, Whose};
+use crate::actor::invitations::PeerCommand;
 use crate::actor::keys::KeyCommand;
 use crate::model::identity::ActorId;
 use crate::model::time::{Span, Time};
@@ -13,6 +14,8 @@ use crate::ticket::link::{DelegationId, LinkHash};
 pub enum Command {
     /// The actor's own keys change.
     Keys(KeyCommand),
+    /// The actor's peers change.
+    Peers(PeerCommand),
     /// A quota is set; without one the configured one is in force again.
     SetQuota {
         /// Whom it is for; each service manager without one of its own unless set.

@@ -319,7 +319,7 @@ impl Broker {
             | Obligation::Credit(_)
             | Obligation::Reclaim(_)
             | Obligation::Recall(_)
-            | Obligation::Keys(_) => None,
+            | Obligation::Common(_) => None,
         });
         let returns = self.state.returning.keys();
         offers.chain(returns.map(|account| format!("units of {account} are on their way back")))

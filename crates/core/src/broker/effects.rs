@@ -1,8 +1,8 @@
 //! What a broker owes, in full.
 
 use super::{Broker, Obligation};
+use crate::actor::common::CommonActor as _;
 use crate::actor::effect::{Effect, EffectId};
-use crate::actor::keys::KeyHolder as _;
 use crate::model::time::Time;
 
 impl Broker {
@@ -17,7 +17,7 @@ impl Broker {
             Obligation::Credit(account) => self.credit_message(account)?,
             Obligation::Reclaim(ticket) => self.reclaim_message(ticket)?,
             Obligation::Recall(ticket) => self.recall_message(ticket)?,
-            Obligation::Keys(peer) => return Some(self.keys_message(peer, cause)),
+            Obligation::Common(duty) => return self.duty_message(duty, cause),
         };
         Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))))
     }

@@ -2,25 +2,24 @@
 
 use std::num::NonZeroU32;
 
+use crate::actor::Role;
 use crate::actor::fact::{Memo, facts};
-use crate::actor::order::Order;
-use crate::actor::settings::SettingChange;
 use crate::broker::machine::Tickets;
 use crate::broker::quota::{Quota, Source, Whose};
-use crate::model::identity::ActorId;
-use crate::model::keys::{KeyChain, SignedStatement};
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{Request, Sealed};
+use crate::wire::message::Request;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
 
 facts! {
+    of Role::Broker;
+
     /// A site's delegation, or its next generation, was recorded.
     DelegationTaken = "broker.delegation-taken" 1 {
         /// The delegation.
@@ -162,14 +161,6 @@ facts! {
         redeemed: bool,
     }
 
-    /// A command with a name was carried out; what came of it are the facts before this one.
-    Commanded = "broker.commanded" 1 {
-        /// Its name, who gave it, and a digest of all that was asked for.
-        order: Order,
-        /// How many facts came of it.
-        facts: u64,
-    }
-
     /// A request was replaced by a later revision of it.
     Revised = "broker.revised" 1 {
         /// What is asked for now.
@@ -261,60 +252,11 @@ facts! {
         refusal: Refusal,
     }
 
-    /// Settings were changed before a start.
-    SettingsChanged = "broker.settings-changed" 1 {
-        /// Each with what it was and is.
-        changes: Vec<SettingChange>,
-    }
-
-    /// A peer has signed what its clock shows: it is apart by more than the margin, by twice as much as was
-    /// known, or keeps to half the margin again.
-    ClockCompared = "broker.clock-compared" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// How far its clock is ahead at least; negative if it is behind, and zero if it keeps to the margin.
-        ahead: Span,
-        /// The answer, signed by the peer.
-        pong: Sealed,
-    }
-
     /// The site says how many units of a delegation stay: no more are sold.
     RecallTold = "broker.recall-told" 1 {
         /// The delegation.
         delegation: DelegationId,
         /// What the site says.
         told: Notice,
-    }
-
-    /// Another key of its own is in force.
-    KeyRotated = "broker.key-rotated" 1 {
-        /// The statement.
-        statement: SignedStatement,
-        /// The peers that are to note it.
-        tell: Vec<ActorId>,
-    }
-
-    /// An earlier key of its own is void.
-    KeyRevoked = "broker.key-revoked" 1 {
-        /// The statement.
-        statement: SignedStatement,
-        /// The peers that are to note it.
-        tell: Vec<ActorId>,
-    }
-
-    /// A peer has stated something about its keys.
-    PeerKeysLearned = "broker.peer-keys-learned" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// All that it has stated.
-        chain: KeyChain,
-    }
-
-    /// A peer has noted its statements about its keys.
-    KeysNoted = "broker.keys-noted" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// How many.
-        number: u32,
     }
 }

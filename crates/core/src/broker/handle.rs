@@ -2,14 +2,16 @@
 
 use super::delegating::Asked;
 use super::{Broker, Command, Timer, hold};
+use crate::actor::common::CommonActor as _;
 use crate::actor::dropped;
 use crate::actor::effect::Problem;
+use crate::actor::invitations::PeerKeeper as _;
 use crate::actor::keys::KeyHolder as _;
 use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::{
-    ClockCompared, DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken,
-    RequestForgotten, RequestRefused, Requested, SettingsChanged, Woken,
+    DelegationEnded, DelegationTaken, MapperAnswered, QuotaSet, ReceiptTaken, RequestForgotten,
+    RequestRefused, Requested, Woken,
 };
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
@@ -23,16 +25,14 @@ use crate::ticket::ledger::{LEDGER_RETENTION, MAX_RETURNS};
 use crate::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
+use crate::wire::invitation::Permission;
 use crate::wire::message::{Message, Request, Sealed, Subject};
 use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
-        let changes = self.state.settings.changes(&self.base.start);
-        if !changes.is_empty() {
-            self.emit(now, SettingsChanged { changes }, out);
-        }
+        self.journal_settings(now, out);
         for (whose, quota) in self.state.quotas.outdated(&self.quotas) {
             self.emit(now, QuotaSet { whose, quota, by: Source::Configuration }, out);
         }
@@ -42,6 +42,7 @@ impl Broker {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         match command {
             Command::Keys(command) => refused(self.change_keys(now, command, out), out),
+            Command::Peers(command) => refused(self.change_peers(now, command, out), out),
             Command::SetQuota { whose, quota } => self.set_quota(now, whose, quota, out),
             Command::Delegate { to, from, units, length, grow } => {
                 let asked = Asked { to, from, units, length, grow };
@@ -103,15 +104,6 @@ impl Broker {
         let from = envelope.header.from;
         let kind = envelope.message.kind();
         match envelope.message {
-            Message::Ping => self.base.state_clock(now, &envelope.header, out),
-            Message::Pong { asked } => {
-                let news =
-                    self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
-                if let Some(ahead) = news {
-                    let compared = ClockCompared { peer: from, ahead, pong: sealed.clone() };
-                    self.emit(now, compared, out);
-                }
-            }
             Message::Delegate { ticket, attributes } => {
                 self.delegated(now, from, ticket, attributes, out);
             }
@@ -162,7 +154,11 @@ impl Broker {
             | Message::RecallNoted { .. }
             | Message::UnitFailed { .. }
             | Message::Keys { .. }
-            | Message::KeysNoted { .. } => {
+            | Message::KeysNoted { .. }
+            | Message::Join(_)
+            | Message::Joined { .. }
+            | Message::Ping
+            | Message::Pong { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));
             }
         }
@@ -208,7 +204,8 @@ impl Broker {
     ) -> Result<(), Refusal> {
         let known =
             self.base.is_known(from, Role::SiteAuthority) || self.base.is_known(from, Role::Broker);
-        if !known || from != ticket.bottom().issuer {
+        let may = || self.base.may(from, Permission::Delegate, Role::Broker);
+        if !known || from != ticket.bottom().issuer || (held.is_none() && !may()) {
             return Err(Refusal::Forbidden);
         }
         if ticket.links().len() >= MAX_DEPTH {
@@ -264,6 +261,9 @@ impl Broker {
                 None => self.revise(now, request, out),
             }
             return self.repeat_answer(id, out);
+        }
+        if withdrawn.is_none() && !self.base.may(from, Permission::Request, Role::Broker) {
+            return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
         }
         if let Err(cause) = request.check().and_then(|()| self.check_units(&request)) {
             return self.refuse_volatile(now, from, id, Refusal::Malformed(cause), out);

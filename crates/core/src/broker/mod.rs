@@ -8,7 +8,7 @@ mod effects;
 mod allocation;
 pub mod facts;
 mod giving_back;
-mod keys;
+mod common;
 mod handle;
 mod hold;
 mod reclaim;
@@ -30,13 +30,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actor::clocks::ClocksApart;
+use crate::actor::common::PeerObligation;
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
-use crate::actor::order::{self, Orders};
+use crate::actor::order;
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
-use crate::broker::facts::{Commanded, Fact};
+use crate::broker::facts::Fact;
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
 use crate::broker::quota::{Quota, Whose};
@@ -90,8 +90,8 @@ enum Obligation {
     Reclaim(LinkHash),
     /// A site is asked to recall units of a ticket.
     Recall(LinkHash),
-    /// A peer is to note what it has stated about its keys.
-    Keys(ActorId),
+    /// What an actor of any role owes a peer.
+    Common(PeerObligation),
 }
 
 /// A ticket that was cut.
@@ -268,8 +268,7 @@ impl Actor for Broker {
             Input::Command(command) => self.command(now, command, out),
             Input::Ordered(command, order) => {
                 let act = |actor: &mut Self, out: &mut Output| actor.command(now, command, out);
-                let fact = |order, facts| Commanded { order, facts };
-                order::carry_out((self, now), order, out, act, fact);
+                order::carry_out((self, now), order, out, act);
             }
         }
     }
@@ -285,15 +284,13 @@ impl Actor for Broker {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let base = (self.base.position, self.base.credentials.keys());
-        snapshot::write(Role::Broker, &self.settings(), base, &self.state)
+        snapshot::write(Role::Broker, &self.settings(), self.base.state(), &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        let keys;
-        (self.base.position, keys, self.state) =
-            snapshot::read(Role::Broker, &self.settings(), bytes)?;
-        self.base.credentials.set_keys(keys);
+        let base;
+        (base, self.state) = snapshot::read(Role::Broker, &self.settings(), bytes)?;
+        self.base.set_state(base);
         self.index = view::Index::of(&self.state, &self.base, &self.prices);
         Ok(())
     }
@@ -320,14 +317,6 @@ impl Actor for Broker {
     fn unfinished(&self, most: usize) -> Vec<String> {
         let open = self.state.open.values().map(|id| format!("request {id} is not decided"));
         at_most(open.chain(self.owed()), most)
-    }
-
-    fn orders(&self) -> &Orders {
-        &self.state.orders
-    }
-
-    fn clocks_apart(&self) -> &ClocksApart {
-        &self.state.clocks
     }
 
     fn base(&self) -> &Base {

@@ -10,12 +10,9 @@ use super::giving_back::Returning;
 use super::machine;
 use super::quota::Quotas;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
-use crate::actor::clocks::ClocksApart;
-use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
-use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
@@ -54,10 +51,6 @@ pub(crate) struct State {
     /// What is on its way back to a site, by the delegation that it is part of.
     pub(super) returning: BTreeMap<AccountId, Returning>,
     pub(super) pending: PendingEffects<Obligation>,
-    pub(super) orders: Orders,
-    pub(super) settings: Journaled,
-    /// Peers whose clocks are apart.
-    pub(super) clocks: ClocksApart,
     /// The recalls of tickets that it has cut.
     pub(super) recalls: IssuedRecalls,
 }

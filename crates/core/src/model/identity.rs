@@ -104,6 +104,8 @@ pub enum Label {
     Card,
     /// The head of a segment of an actor's archived journal.
     Segment,
+    /// An offer to become a peer.
+    Invitation,
 }
 
 impl Label {
@@ -116,6 +118,7 @@ impl Label {
             Self::Keys => "tenure keys v1",
             Self::Card => "tenure card v1",
             Self::Segment => "tenure segment v1",
+            Self::Invitation => "tenure invitation v1",
         }
     }
 

@@ -8,6 +8,7 @@ pub mod name;
 pub mod price;
 pub mod property;
 pub mod resource;
+pub mod signed;
 pub mod slice;
 pub mod time;
 pub mod verifier;

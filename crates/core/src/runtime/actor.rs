@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::actor::clocks::ClocksApart;
 use crate::actor::effect::{self, Awaited, Effect, EffectId, Problem};
 use crate::actor::fact::BadFact;
-use crate::actor::order::Orders;
 use crate::actor::settings::{Described, Start};
 use crate::actor::snapshot::{RestoreError, Settings};
 use crate::actor::{Actor, Base, Role};
@@ -272,14 +270,6 @@ impl Actor for AnyActor {
 
     fn unfinished(&self, most: usize) -> Vec<String> {
         on_actor!(self, actor => actor.unfinished(most))
-    }
-
-    fn orders(&self) -> &Orders {
-        on_actor!(self, actor => actor.orders())
-    }
-
-    fn clocks_apart(&self) -> &ClocksApart {
-        on_actor!(self, actor => actor.clocks_apart())
     }
 
     fn base(&self) -> &Base {

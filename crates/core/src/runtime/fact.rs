@@ -1,5 +1,6 @@
 //! Facts of any role, as journals hold them.
 
+use crate::actor::common::CommonFact;
 use crate::actor::fact;
 use crate::broker::facts as broker;
 use crate::model::codec::DecodeError;
@@ -51,36 +52,60 @@ pub enum KeysFact<'a> {
     Noted(ActorId, u32),
 }
 
-/// Picks the facts about keys among those of a role.
-macro_rules! about_keys {
-    ($role:ident, $fact:expr) => {
-        match $fact {
-            $role::Fact::KeyRotated(fact) => Some(KeysFact::Stated(&fact.statement)),
-            $role::Fact::KeyRevoked(fact) => Some(KeysFact::Stated(&fact.statement)),
-            $role::Fact::PeerKeysLearned(fact) => Some(KeysFact::Learned(fact.peer, &fact.chain)),
-            $role::Fact::KeysNoted(fact) => Some(KeysFact::Noted(fact.peer, fact.number)),
+impl Fact {
+    /// The fact of all roles that it is, if it is one.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other facts are those of one role")]
+    pub fn common(&self) -> Option<&CommonFact> {
+        match self {
+            Self::ServiceManager(service_manager::Fact::Common(fact))
+            | Self::Broker(broker::Fact::Common(fact))
+            | Self::SiteAuthority(site_authority::Fact::Common(fact)) => Some(fact),
             _ => None,
         }
-    };
-}
+    }
 
-impl Fact {
     /// What it says about keys, if that is what it is about.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "all other facts are about something else")]
     pub fn about_keys(&self) -> Option<KeysFact<'_>> {
-        match self {
-            Self::ServiceManager(fact) => about_keys!(service_manager, fact),
-            Self::Broker(fact) => about_keys!(broker, fact),
-            Self::SiteAuthority(fact) => about_keys!(site_authority, fact),
+        match self.common()? {
+            CommonFact::KeyRotated(fact) => Some(KeysFact::Stated(&fact.statement)),
+            CommonFact::KeyRevoked(fact) => Some(KeysFact::Stated(&fact.statement)),
+            CommonFact::PeerKeysLearned(fact) => Some(KeysFact::Learned(fact.peer, &fact.chain)),
+            CommonFact::KeysNoted(fact) => Some(KeysFact::Noted(fact.peer, fact.number)),
+            CommonFact::SettingsChanged(_)
+            | CommonFact::ClockCompared(_)
+            | CommonFact::Commanded(_)
+            | CommonFact::InvitationMade(_)
+            | CommonFact::InvitationTaken(_)
+            | CommonFact::InvitationAnswered(_)
+            | CommonFact::PeerJoined(_)
+            | CommonFact::PeerChanged(_)
+            | CommonFact::PeerRemoved(_) => None,
         }
+    }
+
+    /// Whether it changes which peers there are, or where.
+    pub fn is_about_peers(&self) -> bool {
+        self.common().is_some_and(|fact| match fact {
+            CommonFact::InvitationTaken(_)
+            | CommonFact::InvitationAnswered(_)
+            | CommonFact::PeerJoined(_)
+            | CommonFact::PeerChanged(_)
+            | CommonFact::PeerRemoved(_) => true,
+            CommonFact::KeyRotated(_)
+            | CommonFact::KeyRevoked(_)
+            | CommonFact::PeerKeysLearned(_)
+            | CommonFact::KeysNoted(_)
+            | CommonFact::SettingsChanged(_)
+            | CommonFact::ClockCompared(_)
+            | CommonFact::Commanded(_)
+            | CommonFact::InvitationMade(_) => false,
+        })
     }
 
     /// Every kind there is, each with the version that is written today.
     pub fn kinds() -> impl Iterator<Item = (&'static str, u16)> {
-        [service_manager::Fact::KINDS, broker::Fact::KINDS, site_authority::Fact::KINDS]
-            .into_iter()
-            .flatten()
-            .copied()
+        let (guest, broker) = (service_manager::Fact::kinds(), broker::Fact::kinds());
+        guest.chain(broker).chain(site_authority::Fact::kinds())
     }
 
     /// The kind, as the journal names it, and its version.

@@ -3,8 +3,8 @@
 use super::group;
 use super::request::{self, GrantedLeases};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
+use crate::actor::common::CommonActor as _;
 use crate::actor::fact::BadFact;
-use crate::actor::keys::KeyHolder as _;
 use crate::actor::pending::PendingEffects;
 use crate::driver::UnitId;
 use crate::model::name::Name;
@@ -12,8 +12,8 @@ use crate::model::slice::LeaseId;
 use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
-    Accepted, AskRefused, Commanded, ExtensionAsked, Fact, GroupBroken, JoinRefused, Joined,
-    Leased, MapperAnswered, RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
+    Accepted, AskRefused, ExtensionAsked, Fact, GroupBroken, JoinRefused, Joined, Leased,
+    MapperAnswered, RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::service_manager::sequence::Gate;
@@ -93,15 +93,7 @@ impl ServiceManager {
             | Fact::RecallLifted(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::TermOver(over) => self.term_over(at, over.lease, fact)?,
-            Fact::KeyRotated(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
-            Fact::KeyRevoked(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
-            Fact::PeerKeysLearned(fact) => {
-                self.base.credentials.keys_mut().learn(fact.peer, fact.chain.clone());
-            }
-            Fact::KeysNoted(fact) => self.keys_noted(at, fact.peer, fact.number),
-            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
-            Fact::ClockCompared(fact) => self.state.clocks.found(at, fact.peer, fact.ahead),
-            Fact::Commanded(fact) => self.commanded(at, fact),
+            Fact::Common(fact) => self.apply_common(at, fact),
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::RecallTold(fact) => self.take_notice(at, fact),
@@ -151,11 +143,6 @@ impl ServiceManager {
     fn join_refused(&mut self, at: Time, fact: &JoinRefused) -> Result<(), BadFact> {
         self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
         self.step_unit(at, fact.lease, Event::JoinRefused(fact.unit))
-    }
-
-    fn commanded(&mut self, at: Time, fact: &Commanded) {
-        let position = self.base.position;
-        self.state.orders.commanded(&fact.order, fact.facts, position, at);
     }
 
     fn take_recall_answer(&mut self, fact: &RecallAnswered) {
@@ -562,7 +549,7 @@ fn owe_steps(
                 | Obligation::Rest(_)
                 | Obligation::RestCredit(_)
                 | Obligation::Warn(..)
-                | Obligation::Keys(_) => false,
+                | Obligation::Common(_) => false,
             };
             let joins = pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
             let joins: Vec<_> = joins.filter(|key| gone(key)).copied().collect();

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use crate::actor::invitations::PeerCommand;
 use crate::actor::keys::KeyCommand;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
@@ -20,6 +21,8 @@ use crate::wire::recall::Accepts;
 pub enum Command {
     /// The actor's own keys change.
     Keys(KeyCommand),
+    /// The actor's peers change.
+    Peers(PeerCommand),
     /// Ask a broker for units.
     Ask(Ask),
     /// Keep a lease for longer.

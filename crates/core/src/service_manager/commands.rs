@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use super::{Obligation, ServiceManager, Standing};
 use crate::actor::effect::Problem;
 use crate::actor::fact::truncate_text;
+use crate::actor::invitations::PeerKeeper as _;
 use crate::actor::keys::KeyHolder as _;
 use crate::actor::{Emit as _, Role};
 use crate::driver::UnitId;
@@ -44,6 +45,7 @@ impl ServiceManager {
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         let done = match command {
             Command::Keys(command) => self.change_keys(now, command, out),
+            Command::Peers(command) => self.change_peers(now, command, out),
             Command::Ask(ask) => self.ask(now, ask, None, out),
             Command::Extend { lease, duration, units, victims } => {
                 self.extend(now, Extend { lease, duration, units, victims, reason: asked() }, out)

@@ -2,12 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use crate::actor::Role;
 use crate::actor::fact::{Memo, facts};
-use crate::actor::order::Order;
-use crate::actor::settings::SettingChange;
 use crate::driver::UnitId;
 use crate::model::identity::ActorId;
-use crate::model::keys::{KeyChain, SignedStatement};
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
@@ -19,13 +17,15 @@ use crate::service_manager::sequence::Gate;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{LeasedUnit, Request, Sealed};
+use crate::wire::message::{LeasedUnit, Request};
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
 use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
 
 facts! {
+    of Role::ServiceManager;
+
     /// A signal was read.
     SignalObserved = "service-manager.signal-observed" 1 {
         /// Its name.
@@ -384,14 +384,6 @@ facts! {
         redeemed: bool,
     }
 
-    /// A command with a name was carried out; what came of it are the facts before this one.
-    Commanded = "service-manager.commanded" 1 {
-        /// Its name, who gave it, and a digest of all that was asked for.
-        order: Order,
-        /// How many facts came of it.
-        facts: u64,
-    }
-
     /// A request was replaced by a later revision of it.
     Revised = "service-manager.revised" 1 {
         /// What is asked for now.
@@ -534,23 +526,6 @@ facts! {
         reason: String,
     }
 
-    /// Settings were changed before a start.
-    SettingsChanged = "service-manager.settings-changed" 1 {
-        /// Each with what it was and is.
-        changes: Vec<SettingChange>,
-    }
-
-    /// A peer has signed what its clock shows: it is apart by more than the margin, by twice as much as was
-    /// known, or keeps to half the margin again.
-    ClockCompared = "service-manager.clock-compared" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// How far its clock is ahead at least; negative if it is behind, and zero if it keeps to the margin.
-        ahead: Span,
-        /// The answer, signed by the peer.
-        pong: Sealed,
-    }
-
     /// The guest's driver refused to join a unit, and has not touched it: it goes back.
     JoinRefused = "service-manager.join-refused" 1 {
         /// The lease.
@@ -617,37 +592,5 @@ facts! {
     RestCredited = "service-manager.rest-credited" 1 {
         /// The lease.
         lease: LeaseId,
-    }
-
-    /// Another key of its own is in force.
-    KeyRotated = "service-manager.key-rotated" 1 {
-        /// The statement.
-        statement: SignedStatement,
-        /// The peers that are to note it.
-        tell: Vec<ActorId>,
-    }
-
-    /// An earlier key of its own is void.
-    KeyRevoked = "service-manager.key-revoked" 1 {
-        /// The statement.
-        statement: SignedStatement,
-        /// The peers that are to note it.
-        tell: Vec<ActorId>,
-    }
-
-    /// A peer has stated something about its keys.
-    PeerKeysLearned = "service-manager.peer-keys-learned" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// All that it has stated.
-        chain: KeyChain,
-    }
-
-    /// A peer has noted its statements about its keys.
-    KeysNoted = "service-manager.keys-noted" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// How many.
-        number: u32,
     }
 }

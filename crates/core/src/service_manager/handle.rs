@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::request::{self, Purpose};
 use super::{Obligation, ServiceManager, Timer, asking};
+use crate::actor::common::CommonActor as _;
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
-use crate::actor::keys::KeyHolder as _;
 use crate::actor::{Emit as _, dropped};
 use crate::driver::Step;
 use crate::model::identity::ActorId;
@@ -17,15 +17,15 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::Output;
 use crate::service_manager::facts::{
-    AskRefused, ClockCompared, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted,
-    GaveUp, Granted, JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused,
-    SettingsChanged, SignalObserved, SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
+    AskRefused, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted,
+    JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved,
+    SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{Header, LeasedUnit, Message, Request, Sealed, Subject};
+use crate::wire::message::{LeasedUnit, Message, Request, Sealed, Subject};
 use crate::wire::offer::{Offer, Reply};
 use crate::wire::proviso::Provisos;
 use crate::wire::refusal::{Outlook, Refusal};
@@ -42,10 +42,7 @@ struct Suits<'a> {
 
 impl ServiceManager {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
-        let changes = self.state.settings.changes(&self.base.start);
-        if !changes.is_empty() {
-            self.emit(now, SettingsChanged { changes }, out);
-        }
+        self.journal_settings(now, out);
         self.emit(now, Woken {}, out);
     }
 
@@ -124,14 +121,6 @@ impl ServiceManager {
         let kind = envelope.message.kind();
         let position = envelope.header.sequence.position;
         let taken = match envelope.message {
-            Message::Ping => {
-                self.base.state_clock(now, &envelope.header, out);
-                Ok(())
-            }
-            Message::Pong { asked } => {
-                self.clock_stated(now, (&envelope.header, asked), sealed, out);
-                Ok(())
-            }
             Message::Granted { request, tickets } => {
                 self.tickets_came(now, from, request, tickets, out)
             }
@@ -183,22 +172,14 @@ impl ServiceManager {
             | Message::Recall { .. }
             | Message::RecallNoted { .. }
             | Message::Keys { .. }
-            | Message::KeysNoted { .. } => Err("a service manager does not take it".to_owned()),
+            | Message::KeysNoted { .. }
+            | Message::Join(_)
+            | Message::Joined { .. }
+            | Message::Ping
+            | Message::Pong { .. } => Err("a service manager does not take it".to_owned()),
         };
         if let Err(cause) = taken {
             out.problems.push(dropped(kind, cause));
-        }
-    }
-
-    fn clock_stated(
-        &mut self,
-        now: Time,
-        (pong, asked): (&Header, Time),
-        sealed: &Sealed,
-        out: &mut Output,
-    ) {
-        if let Some(ahead) = self.base.compare_clock(&self.state.clocks, now, pong, asked) {
-            self.emit(now, ClockCompared { peer: pong.from, ahead, pong: sealed.clone() }, out);
         }
     }
 

@@ -11,7 +11,7 @@ pub mod facts;
 mod failing;
 pub mod fidelity;
 pub mod group;
-mod keys;
+mod common;
 mod held;
 mod reclaim;
 mod revise;
@@ -44,11 +44,10 @@ use std::num::NonZeroU32;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use crate::actor::clocks::ClocksApart;
+use crate::actor::common::{CommonActor as _, PeerObligation};
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
-use crate::actor::keys::KeyHolder as _;
-use crate::actor::order::{self, Orders};
+use crate::actor::order;
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Role, Setup, at_most};
 use crate::driver::{Call, Epoch, Step, UnitId};
@@ -59,7 +58,7 @@ use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::cost::Costs;
-use crate::service_manager::facts::{Commanded, Fact};
+use crate::service_manager::facts::Fact;
 use crate::service_manager::machine::{Change, State, UnitUse};
 use crate::service_manager::mapper::Decision;
 use crate::ticket::Ticket;
@@ -172,8 +171,8 @@ enum Obligation {
     Rest(LeaseId),
     /// Its issuer is to know of that.
     RestCredit(LeaseId),
-    /// A peer is to note what it has stated about its keys.
-    Keys(ActorId),
+    /// What an actor of any role owes a peer.
+    Common(PeerObligation),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -301,7 +300,7 @@ impl ServiceManager {
             Obligation::Warn(id, unit, number) => self.warning(id, unit, number),
             Obligation::Rest(id) => self.rest_message(id).and_then(post),
             Obligation::RestCredit(id) => self.rest_credit(id).and_then(post),
-            Obligation::Keys(peer) => Some(self.keys_message(peer, cause)),
+            Obligation::Common(duty) => self.duty_message(duty, cause),
         }
     }
 
@@ -362,8 +361,7 @@ impl Actor for ServiceManager {
             Input::Command(command) => self.command(now, command, out),
             Input::Ordered(command, order) => {
                 let act = |actor: &mut Self, out: &mut Output| actor.command(now, command, out);
-                let fact = |order, facts| Commanded { order, facts };
-                order::carry_out((self, now), order, out, act, fact);
+                order::carry_out((self, now), order, out, act);
             }
             Input::Decision(decision) => self.decide(now, decision, out),
         }
@@ -384,15 +382,13 @@ impl Actor for ServiceManager {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let base = (self.base.position, self.base.credentials.keys());
-        snapshot::write(Role::ServiceManager, &self.settings(), base, &self.state)
+        snapshot::write(Role::ServiceManager, &self.settings(), self.base.state(), &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        let keys;
-        (self.base.position, keys, self.state) =
-            snapshot::read(Role::ServiceManager, &self.settings(), bytes)?;
-        self.base.credentials.set_keys(keys);
+        let base;
+        (base, self.state) = snapshot::read(Role::ServiceManager, &self.settings(), bytes)?;
+        self.base.set_state(base);
         self.live = self.state.live().collect();
         self.index = view::Index::of(&self.state);
         Ok(())
@@ -433,14 +429,6 @@ impl Actor for ServiceManager {
     fn unfinished(&self, most: usize) -> Vec<String> {
         let live = self.live.iter().filter_map(|id| Some((id, self.standing(*id)?)));
         at_most(live.map(|(id, state)| format!("lease {id} is {}", state.word())), most)
-    }
-
-    fn orders(&self) -> &Orders {
-        &self.state.orders
-    }
-
-    fn clocks_apart(&self) -> &ClocksApart {
-        &self.state.clocks
     }
 
     fn base(&self) -> &Base {

@@ -10,12 +10,9 @@ use super::request::{self, Request};
 use super::rest::Rest;
 use super::split::Splits;
 use super::{Lease, Obligation, Timer, is_live};
-use crate::actor::clocks::ClocksApart;
-use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
-use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::driver::{Epoch, UnitId};
 use crate::model::calendar::Calendar;
@@ -47,10 +44,6 @@ pub(crate) struct State {
     pub(super) last_number: u64,
     pub(super) pending: PendingEffects<Obligation>,
     pub(super) timers: Timers<Timer>,
-    pub(super) orders: Orders,
-    pub(super) settings: Journaled,
-    /// Peers whose clocks are apart.
-    pub(super) clocks: ClocksApart,
     /// The recalls of parts of kept tickets that were handed on.
     pub(super) recalls: IssuedRecalls,
     /// What goes back of kept tickets that were split.

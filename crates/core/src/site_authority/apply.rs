@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Cause, Delegation, Lease, Obligation, Seam, SiteAuthority, Tenancy, Timer};
+use crate::actor::common::CommonActor as _;
 use crate::actor::fact::BadFact;
-use crate::actor::keys::KeyHolder as _;
 use crate::driver::UnitId;
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
@@ -64,18 +64,7 @@ impl SiteAuthority {
             Fact::LeaseClosed(fact) => self.lease_closed(at, fact)?,
             Fact::TicketSurrendered(fact) => self.surrendered(at, fact),
             Fact::TicketReclaimed(fact) => self.ticket_reclaimed(at, fact),
-            Fact::KeyRotated(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
-            Fact::KeyRevoked(fact) => self.keys_stated(at, &fact.statement, &fact.tell),
-            Fact::PeerKeysLearned(fact) => {
-                self.base.credentials.keys_mut().learn(fact.peer, fact.chain.clone());
-            }
-            Fact::KeysNoted(fact) => self.keys_noted(at, fact.peer, fact.number),
-            Fact::SettingsChanged(fact) => self.state.settings.changed(&fact.changes),
-            Fact::ClockCompared(fact) => self.state.clocks.found(at, fact.peer, fact.ahead),
-            Fact::Commanded(fact) => {
-                let position = self.base.position;
-                self.state.orders.commanded(&fact.order, fact.facts, position, at);
-            }
+            Fact::Common(fact) => self.apply_common(at, fact),
             Fact::LeaseForgotten(fact) => self.forget(at, fact.lease),
             Fact::MapperAnswered(fact) => {
                 self.state.rounds.answered(fact.memo.as_ref(), fact.wake);

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use crate::actor::invitations::PeerCommand;
 use crate::actor::keys::KeyCommand;
 use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
@@ -14,6 +15,8 @@ use crate::model::time::{Span, Time};
 pub enum Command {
     /// The actor's own keys change.
     Keys(KeyCommand),
+    /// The actor's peers change.
+    Peers(PeerCommand),
     /// A quarantined unit was repaired.
     Reset {
         /// The unit.

@@ -1,8 +1,8 @@
 //! A site's pending work in full: the messages and driver calls behind its obligations.
 
 use super::{Delegation, Obligation, SiteAuthority, Tenancy, Unit};
+use crate::actor::common::CommonActor as _;
 use crate::actor::effect::{Effect, EffectId};
-use crate::actor::keys::KeyHolder as _;
 use crate::driver::{Call, Step, UnitId};
 use crate::model::time::Time;
 use crate::ticket::link::LinkHash;
@@ -23,7 +23,7 @@ impl SiteAuthority {
                 let envelope = self.base.envelope(holder, cause, message);
                 Some(Effect::Send(Box::new(envelope)))
             }
-            Obligation::Keys(peer) => Some(self.keys_message(peer, cause)),
+            Obligation::Common(duty) => self.duty_message(duty, cause),
             Obligation::Setup(unit) => self.call(unit, Step::Setup),
             Obligation::Teardown(unit) => self.call(unit, Step::Teardown),
             Obligation::Modify(unit) => self.call(unit, Step::Modify),

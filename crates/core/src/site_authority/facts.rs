@@ -5,27 +5,25 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use crate::actor::Role;
 use crate::actor::fact::{Memo, facts};
-use crate::actor::order::Order;
-use crate::actor::settings::SettingChange;
 use crate::driver::{Epoch, UnitId};
-use crate::model::identity::ActorId;
-use crate::model::keys::{KeyChain, SignedStatement};
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::resource::Attributes;
 use crate::model::slice::{LeaseId, SliceName};
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
 use crate::site_authority::machine::CloseReason;
 use crate::ticket::Ticket;
 use crate::ticket::evidence::EvidenceOutline;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::Sealed;
 use crate::wire::recall::Level;
 use crate::wire::refusal::Refusal;
 
 facts! {
+    of Role::SiteAuthority;
+
     /// Units of a type are there to be lent; they get the next numbers.
     Stocked = "site.stocked" 1 {
         /// The type.
@@ -337,14 +335,6 @@ facts! {
         receipts: Vec<Receipt>,
     }
 
-    /// A command with a name was carried out; what came of it are the facts before this one.
-    Commanded = "site.commanded" 1 {
-        /// Its name, who gave it, and a digest of all that was asked for.
-        order: Order,
-        /// How many facts came of it.
-        facts: u64,
-    }
-
     /// An operator delegated units to a broker, or the next generation of such a delegation.
     DelegatedByHand = "site.delegated-by-hand" 1 {
         /// The delegation.
@@ -467,55 +457,6 @@ facts! {
     UnitRestored = "site.unit-restored" 1 {
         /// The unit.
         unit: UnitId,
-    }
-
-    /// Another key of its own is in force.
-    KeyRotated = "site.key-rotated" 1 {
-        /// The statement.
-        statement: SignedStatement,
-        /// The peers that are to note it.
-        tell: Vec<ActorId>,
-    }
-
-    /// An earlier key of its own is void.
-    KeyRevoked = "site.key-revoked" 1 {
-        /// The statement.
-        statement: SignedStatement,
-        /// The peers that are to note it.
-        tell: Vec<ActorId>,
-    }
-
-    /// A peer has stated something about its keys.
-    PeerKeysLearned = "site.peer-keys-learned" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// All that it has stated.
-        chain: KeyChain,
-    }
-
-    /// A peer has noted its statements about its keys.
-    KeysNoted = "site.keys-noted" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// How many.
-        number: u32,
-    }
-
-    /// Settings were changed before a start.
-    SettingsChanged = "site.settings-changed" 1 {
-        /// Each with what it was and is.
-        changes: Vec<SettingChange>,
-    }
-
-    /// A peer has signed what its clock shows: it is apart by more than the margin, by twice as much as was
-    /// known, or keeps to half the margin again.
-    ClockCompared = "site.clock-compared" 1 {
-        /// The peer.
-        peer: ActorId,
-        /// How far its clock is ahead at least; negative if it is behind, and zero if it keeps to the margin.
-        ahead: Span,
-        /// The answer, signed by the peer.
-        pong: Sealed,
     }
 }
 

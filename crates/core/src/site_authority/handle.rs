@@ -5,8 +5,10 @@ use std::num::NonZeroU32;
 
 use super::delegations::Asked;
 use super::{Command, Obligation, Offer, SiteAuthority, Timer, UnitPool};
+use crate::actor::common::CommonActor as _;
 use crate::actor::effect::{DriverResult, Problem};
 use crate::actor::fact::truncate_text;
+use crate::actor::invitations::PeerKeeper as _;
 use crate::actor::keys::KeyHolder as _;
 use crate::actor::{Emit as _, dropped};
 use crate::driver::{Step, UnitId};
@@ -18,9 +20,9 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::site_authority::Output;
 use crate::site_authority::facts::{
-    CameDue, ClockCompared, DelegationAcknowledged, DelegationEnded, DelegationIssued,
-    LeaseActivated, LeaseClosed, LeaseForgotten, MapperAnswered, SettingsChanged, UnitSetUp,
-    UnitSetupFailed, UnitTeardownFailed, UnitTornDown, UnitsAssigned, Woken,
+    CameDue, DelegationAcknowledged, DelegationEnded, DelegationIssued, LeaseActivated,
+    LeaseClosed, LeaseForgotten, MapperAnswered, UnitSetUp, UnitSetupFailed, UnitTeardownFailed,
+    UnitTornDown, UnitsAssigned, Woken,
 };
 use crate::site_authority::machine::{CloseReason, State};
 use crate::site_authority::mapper::{Assignment, Decision};
@@ -31,10 +33,7 @@ use crate::wire::refusal::Refusal;
 
 impl SiteAuthority {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
-        let changes = self.state.settings.changes(&self.base.start);
-        if !changes.is_empty() {
-            self.emit(now, SettingsChanged { changes }, out);
-        }
+        self.journal_settings(now, out);
         self.take_stock(now, out);
         self.take_stacks(now, out);
         for (index, offer) in self.plan.offers.clone().into_iter().enumerate() {
@@ -51,6 +50,11 @@ impl SiteAuthority {
         match command {
             Command::Keys(command) => {
                 if let Err(cause) = self.change_keys(now, command, out) {
+                    out.problems.push(Problem::Command(cause));
+                }
+            }
+            Command::Peers(command) => {
+                if let Err(cause) = self.change_peers(now, command, out) {
                     out.problems.push(Problem::Command(cause));
                 }
             }
@@ -250,15 +254,6 @@ impl SiteAuthority {
         let from = envelope.header.from;
         let kind = envelope.message.kind();
         match envelope.message {
-            Message::Ping => self.base.state_clock(now, &envelope.header, out),
-            Message::Pong { asked } => {
-                let news =
-                    self.base.compare_clock(&self.state.clocks, now, &envelope.header, asked);
-                if let Some(ahead) = news {
-                    let compared = ClockCompared { peer: from, ahead, pong: sealed.clone() };
-                    self.emit(now, compared, out);
-                }
-            }
             Message::Delegated { delegation, generation } => {
                 self.acknowledged(now, from, delegation, generation, out);
             }
@@ -299,6 +294,10 @@ impl SiteAuthority {
             | Message::UnitFailed { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
+            | Message::Join(_)
+            | Message::Joined { .. }
+            | Message::Ping
+            | Message::Pong { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));

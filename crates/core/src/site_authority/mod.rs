@@ -11,7 +11,7 @@ mod effects;
 mod exclusion;
 pub mod facts;
 mod failing;
-mod keys;
+mod common;
 mod handle;
 mod inventory;
 pub mod machine;
@@ -50,10 +50,10 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
-use crate::actor::clocks::ClocksApart;
+use crate::actor::common::PeerObligation;
 use crate::actor::effect::{Effect, EffectId, Input, Problem};
 use crate::actor::fact::BadFact;
-use crate::actor::order::{self, Orders};
+use crate::actor::order;
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::driver::{Epoch, UnitId};
@@ -64,7 +64,7 @@ use crate::model::resource::{Attributes, is_divisible};
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
-use crate::site_authority::facts::{Commanded, Fact};
+use crate::site_authority::facts::Fact;
 use crate::site_authority::machine::State;
 use crate::site_authority::mapper::Decision;
 use crate::site_authority::modify::Modification;
@@ -269,8 +269,8 @@ enum Obligation {
     Failure(UnitId),
     /// The holder of a lease is to know what a recall takes, by the lease and the link that is recalled.
     Notice(LinkHash, LinkHash),
-    /// A peer is to note what it has stated about its keys.
-    Keys(ActorId),
+    /// What an actor of any role owes a peer.
+    Common(PeerObligation),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -448,8 +448,7 @@ impl Actor for SiteAuthority {
             Input::Command(command) => self.command(now, command, out),
             Input::Ordered(command, order) => {
                 let act = |actor: &mut Self, out: &mut Output| actor.command(now, command, out);
-                let fact = |order, facts| Commanded { order, facts };
-                order::carry_out((self, now), order, out, act, fact);
+                order::carry_out((self, now), order, out, act);
             }
             Input::Observe { .. } => out.problems.push(wrong("observation")),
         }
@@ -471,15 +470,13 @@ impl Actor for SiteAuthority {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        let base = (self.base.position, self.base.credentials.keys());
-        snapshot::write(Role::SiteAuthority, &self.settings(), base, &self.state)
+        snapshot::write(Role::SiteAuthority, &self.settings(), self.base.state(), &self.state)
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
-        let keys;
-        (self.base.position, keys, self.state) =
-            snapshot::read(Role::SiteAuthority, &self.settings(), bytes)?;
-        self.base.credentials.set_keys(keys);
+        let base;
+        (base, self.state) = snapshot::read(Role::SiteAuthority, &self.settings(), bytes)?;
+        self.base.set_state(base);
         Ok(())
     }
 
@@ -522,17 +519,9 @@ impl Actor for SiteAuthority {
                 | Obligation::Modify(_)
                 | Obligation::Failure(_)
                 | Obligation::Notice(..)
-                | Obligation::Keys(_) => None,
+                | Obligation::Common(_) => None,
             });
         at_most(leases.chain(units).chain(offers), most)
-    }
-
-    fn orders(&self) -> &Orders {
-        &self.state.orders
-    }
-
-    fn clocks_apart(&self) -> &ClocksApart {
-        &self.state.clocks
     }
 
     fn base(&self) -> &Base {

@@ -9,11 +9,8 @@ use super::memory::{Charges, RefusedTickets};
 use super::recall::Recall;
 use super::stacks::Stacks;
 use super::{Delegation, Lease, Obligation, Reclaimed, Rights, Tenancy, Timer, Unit, UnitPool};
-use crate::actor::clocks::ClocksApart;
-use crate::actor::order::Orders;
 use crate::actor::pending::PendingEffects;
 use crate::actor::rounds::MapperRounds;
-use crate::actor::settings::Journaled;
 use crate::actor::timers::Timers;
 use crate::driver::UnitId;
 use crate::model::name::Name;
@@ -63,10 +60,6 @@ pub(crate) struct State {
     pub(super) timers: Timers<Timer>,
     /// Tickets that were not redeemed in time, and went back to their issuers.
     pub(super) reclaimed: BTreeMap<LinkHash, Reclaimed>,
-    pub(super) orders: Orders,
-    pub(super) settings: Journaled,
-    /// Peers whose clocks are apart.
-    pub(super) clocks: ClocksApart,
     /// The recalls of links that are not over, the highest number of each.
     pub(super) recalls: BTreeMap<LinkHash, Recall>,
     /// The delegations that are recalled, each with the generation by which it is.

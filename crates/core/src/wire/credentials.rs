@@ -9,12 +9,14 @@ use crate::model::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signe
 use crate::model::keys::{
     KeyBook, KeyChain, KeyChange, KeyStatement, Signed, SignedStatement, Standing,
 };
+use crate::model::signed::SignatureFault;
 use crate::model::time::Time;
 use crate::model::verifier::{KnownSignatures, Verifier};
 use crate::mutants::mutant;
 use crate::ticket::link::{Link, LinkHash, SignedLink};
 use crate::ticket::receipt::{Receipt, Return};
 use crate::ticket::{Ticket, TicketFault};
+use crate::wire::invitation::{Invitation, SignedInvitation};
 use crate::wire::message::{Batch, Envelope, Sealed};
 
 /// Signs and checks for one actor. What it knows of keys is part of the actor's state; all else that it
@@ -254,6 +256,21 @@ impl Credentials {
             self.batches.push_front(batch);
         }
         holds
+    }
+
+    /// Signs an invitation, with the statements that show that its key is in force.
+    pub fn sign_invitation(&self, invitation: Invitation) -> SignedInvitation {
+        SignedInvitation::sign(invitation, &self.signer, self.own_chain())
+    }
+
+    /// Checks who has signed an invitation.
+    pub(crate) fn check_invitation(
+        &mut self,
+        signed: &SignedInvitation,
+    ) -> Result<(), SignatureFault> {
+        self.checked += self.per_operation();
+        let keys = self.verifier.keys().clone();
+        signed.check(&keys, &mut self.verifier)
     }
 
     /// Checks a receipt's signature.

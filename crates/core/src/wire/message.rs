@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
+use crate::actor::Role;
 use crate::driver::{Epoch, UnitId};
 use crate::model::codec::{self, DecodeError, Hash};
 use crate::model::identity::{ActorId, Label, PublicKey, Scheme, Signature};
@@ -24,6 +25,7 @@ use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
+use crate::wire::invitation::{JoinFault, SignedInvitation};
 use crate::wire::offer::{MAX_HOLD, Offer, Reply, Waiting};
 use crate::wire::part::Part;
 use crate::wire::proviso::{History, Provisos};
@@ -476,6 +478,28 @@ pub enum Message {
         /// How many.
         number: u32,
     },
+    /// To who has invited: be a peer of mine.
+    Join(Box<Join>),
+    /// The answer to who comes with an invitation.
+    Joined {
+        /// The number of the invitation.
+        number: u64,
+        /// Why it is no peer, if so.
+        fault: Option<JoinFault>,
+    },
+}
+
+/// What an actor says of itself that comes with an invitation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Join {
+    /// The invitation.
+    pub invitation: SignedInvitation,
+    /// What it calls itself.
+    pub name: Name,
+    /// Its role.
+    pub role: Role,
+    /// Where it is dialled, as `host:port`; without it, it dials.
+    pub address: Option<String>,
 }
 
 /// What a refusal is about.
@@ -527,14 +551,16 @@ impl Message {
             | Self::Ping
             | Self::Pong { .. }
             | Self::Keys { .. }
-            | Self::KeysNoted { .. } => (Vec::new(), &[]),
+            | Self::KeysNoted { .. }
+            | Self::Join(_)
+            | Self::Joined { .. } => (Vec::new(), &[]),
         };
         let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
         links.chain(receipts.iter().map(|receipt| receipt.what.site)).collect()
     }
 
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 30] = [
+    pub const KINDS: [&'static str; 32] = [
         "delegate",
         "delegated",
         "request",
@@ -565,6 +591,8 @@ impl Message {
         "pong",
         "keys",
         "keys-noted",
+        "join",
+        "joined",
     ];
 
     /// The word for this kind of message.
@@ -600,6 +628,8 @@ impl Message {
             Self::Pong { .. } => "pong",
             Self::Keys { .. } => "keys",
             Self::KeysNoted { .. } => "keys-noted",
+            Self::Join(_) => "join",
+            Self::Joined { .. } => "joined",
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod credentials;
 mod grant;
+pub mod invitation;
 pub mod message;
 pub mod offer;
 pub mod part;

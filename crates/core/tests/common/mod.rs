@@ -7,6 +7,7 @@ mod plan;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use tenure_core::actor::Role;
 use tenure_core::driver::UnitId;
 use tenure_core::model::codec;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
@@ -23,8 +24,9 @@ use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedL
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::batch::Path;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::invitation::{Invitation, Permission, SignedInvitation};
 use tenure_core::wire::message::{
-    Envelope, Header, Item, Message, Request, Sealed, Sequence, Subject,
+    Envelope, Header, Item, Join, Message, Request, Sealed, Sequence, Subject,
 };
 use tenure_core::wire::offer::{Reply, Waiting};
 use tenure_core::wire::part::Part;
@@ -328,7 +330,30 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         Message::Pong { asked: link.term.start() },
         Message::Keys { number: 1 },
         Message::KeysNoted { number: 1 },
+        Message::Join(Box::new(Join {
+            invitation: invitation(),
+            name: Name::literal("guest"),
+            role: Role::ServiceManager,
+            address: None,
+        })),
+        Message::Joined { number: 1, fault: None },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages
+}
+
+/// An invitation of the broker for a service manager.
+pub(crate) fn invitation() -> SignedInvitation {
+    let broker = signer(BROKER);
+    let invitation = Invitation {
+        inviter: broker.id(),
+        name: Name::literal("broker"),
+        role: Role::Broker,
+        address: "192.0.2.1:7400".to_owned(),
+        number: 1,
+        joiner: Role::ServiceManager,
+        may: [Permission::Request].into(),
+        until: at(3600),
+    };
+    SignedInvitation::sign(invitation, &broker, KeyChain::default())
 }

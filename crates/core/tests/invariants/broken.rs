@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use tenure_core::actor::common::PeerKeysLearned;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::keys::{KeyChange, KeyStatement, SignedStatement};
@@ -338,9 +339,9 @@ const BREACHES: &[Breach] = &[
         let change = KeyChange::Rotated { key: new.key() };
         let statement = KeyStatement { actor: old.id(), number: 1, at: at(0), change };
         let chain = vec![SignedStatement::sign(statement, &old, Some(&new))].try_into().unwrap();
-        let learned = service_manager::PeerKeysLearned { peer: old.id(), chain };
+        let learned = PeerKeysLearned { peer: old.id(), chain };
         tape.entry(GUEST, "service-manager.mapper-answered", 1).fact =
-            service_manager::Fact::PeerKeysLearned(learned).into();
+            service_manager::Fact::Common(learned.into()).into();
     }),
     breach("S22", "puts another unit than u0 on the lease of a ticket for it", |tape| {
         *tape = stacked();

@@ -11,7 +11,7 @@ mod share;
 mod site;
 mod site_records;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub(super) use broker::BrokerModel;
@@ -22,6 +22,7 @@ pub(super) use site_records::SiteLease;
 
 use super::Participants;
 
+use tenure_core::actor::common::CommonFact;
 use tenure_core::actor::machine::Illegal;
 use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
@@ -45,6 +46,8 @@ pub(super) struct Model {
     pub(super) times: BTreeMap<ActorId, Vec<Time>>,
     /// What each actor knows of keys.
     pub(super) keys: BTreeMap<ActorId, KeyBook>,
+    /// The invitations that each actor has taken, and those that were used with it.
+    pub(super) joins: BTreeMap<ActorId, Joins>,
 }
 
 /// Something a fact moved from one state to another, in the words of its machine.
@@ -105,6 +108,7 @@ impl Model {
             guests: BTreeMap::new(),
             times: BTreeMap::new(),
             keys: BTreeMap::new(),
+            joins: BTreeMap::new(),
         }
     }
 
@@ -118,6 +122,9 @@ impl Model {
         self.times.entry(actor).or_default().push(entry.at);
         if let Some(fact) = entry.fact.about_keys() {
             fold_keys(self.keys.entry(actor).or_default(), fact);
+        }
+        if let Some(fact) = entry.fact.common() {
+            self.joins.entry(actor).or_default().fold(fact);
         }
         match &entry.fact {
             Fact::SiteAuthority(fact) => {
@@ -137,6 +144,27 @@ impl Model {
     /// A unit of a site's, as a sentence names it.
     pub(super) fn unit(&self, site: ActorId, unit: UnitId) -> String {
         format!("unit {unit} of {}", self.name(site))
+    }
+}
+
+/// By which invitations an actor has asked others to be peers, and others have come to it.
+#[derive(Debug, Default)]
+pub(super) struct Joins {
+    pub(super) asked: BTreeSet<(ActorId, u64)>,
+    pub(super) came: BTreeSet<(ActorId, u64)>,
+}
+
+impl Joins {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other facts are about something else")]
+    fn fold(&mut self, fact: &CommonFact) {
+        match fact {
+            CommonFact::InvitationTaken(fact) => {
+                let invitation = &fact.invitation.invitation;
+                self.asked.insert((invitation.inviter, invitation.number));
+            }
+            CommonFact::PeerJoined(fact) => drop(self.came.insert((fact.peer, fact.invitation))),
+            _ => {}
+        }
     }
 }
 

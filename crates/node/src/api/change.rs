@@ -126,8 +126,7 @@ impl AppState {
         by: &Asker,
     ) -> ApiResult<Vec<QuotaView>> {
         let handle = self.actor(Role::Broker, broker)?;
-        let manager = manager.map(|name| self.actor(Role::ServiceManager, name));
-        let whose = manager.transpose()?.map(|manager| manager.info().id);
+        let whose = manager.map(|name| self.party(Role::ServiceManager, name)).transpose()?;
         self.order(handle, (by, ""), BrokerCommand::SetQuota { whose, quota }).await?;
         self.quotas(Some(broker)).await
     }

@@ -97,7 +97,7 @@ impl AppState {
     pub(super) async fn site_delegates(&self, asked: SiteDelegation) -> ApiResult<Vec<SiteView>> {
         let SiteDelegation { site, broker, units, resource, duration, grow } = asked;
         let handle = self.actor(Role::SiteAuthority, &site)?;
-        let broker = self.actor(Role::Broker, &broker)?.info().id;
+        let broker = self.party(Role::Broker, &broker)?;
         let command = SiteCommand::Delegate { broker, resource, units, length: duration, grow };
         handle.command(command).await.map_err(|error| refused(&error))?;
         self.sites(Some(&site)).await
@@ -109,7 +109,7 @@ impl AppState {
     ) -> ApiResult<Vec<BrokerView>> {
         let BrokerDelegation { broker, to, units, from, duration, grow } = asked;
         let handle = self.actor(Role::Broker, &broker)?;
-        let (to, from) = (self.actor(Role::Broker, &to)?.info().id, self.delegation(&from)?);
+        let (to, from) = (self.party(Role::Broker, &to)?, self.delegation(&from)?);
         let command = BrokerCommand::Delegate { to, from, units, length: duration, grow };
         handle.command(command).await.map_err(|error| refused(&error))?;
         self.brokers(Some(&broker)).await
@@ -169,11 +169,11 @@ impl AppState {
 
     fn delegation(&self, name: &DelegationName) -> ApiResult<DelegationId> {
         let issuer = self
-            .actor(Role::SiteAuthority, &name.issuer)
-            .or_else(|_| self.actor(Role::Broker, &name.issuer))
+            .party(Role::SiteAuthority, &name.issuer)
+            .or_else(|_| self.party(Role::Broker, &name.issuer))
             .map_err(|_| {
                 ApiError::new(Code::NoSuch, format!("no site or broker `{}`", name.issuer))
             })?;
-        Ok(DelegationId { issuer: issuer.info().id, number: name.number })
+        Ok(DelegationId { issuer, number: name.number })
     }
 }

@@ -145,7 +145,7 @@ fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
 
 /// What a request excludes, and by when its tickets are redeemed.
 fn provisos(app: &AppState, request: &LeaseRequest, now: Time) -> Result<Provisos, ApiError> {
-    let site = |name| Ok(app.actor(Role::SiteAuthority, name)?.info().id);
+    let site = |name| app.party(Role::SiteAuthority, name);
     let not_at = request.not_sites.iter().map(site);
     let not_on = request.not_units.iter().map(|(name, unit)| Ok((site(name)?, *unit)));
     Ok(Provisos {
@@ -158,10 +158,10 @@ fn provisos(app: &AppState, request: &LeaseRequest, now: Time) -> Result<Proviso
 /// Converts a lease request into the core's command.
 fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, ApiError> {
     let broker = match &request.broker {
-        Some(name) => Some(app.actor(Role::Broker, name)?.info().id),
+        Some(name) => Some(app.party(Role::Broker, name)?),
         None => {
             let brokers = app.config().service_managers.get(manager).map(|m| &m.brokers);
-            brokers.and_then(|brokers| app.id(brokers.first()?))
+            brokers.and_then(|brokers| app.party(Role::Broker, brokers.first()?).ok())
         }
     };
     let bad = |message: String| ApiError::new(Code::Usage, message);

@@ -60,7 +60,7 @@ pub use delegation_view::DelegationView;
 pub use keys::{KeyView, KeysView};
 pub use leases::{MAX_LEASES, More, WantedLeases};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
-pub use peers::PeerView;
+pub use peers::{InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
@@ -297,6 +297,20 @@ pub enum Request {
         /// Which.
         #[serde(default)]
         peer: Option<Name>,
+    },
+    /// An actor invites another one to be its peer: an [`InvitationView`].
+    Invite(Box<InviteRequest>),
+    /// An actor takes an invitation: a list of one [`PeerView`], of who has invited.
+    Join(Box<JoinRequest>),
+    /// A peer by invitation is reached elsewhere, or may do something else: a list of one [`PeerView`].
+    ChangePeer(Box<PeerChange>),
+    /// A peer by invitation is none any more: a list of one [`PeerView`], as it was last.
+    RemovePeer {
+        /// Which.
+        peer: Name,
+        /// Of this actor only.
+        #[serde(default)]
+        of: Option<Name>,
     },
     /// The keys of an actor, or of all: a list of [`KeysView`].
     Keys {

@@ -31,7 +31,7 @@ use crate::deployment::Running;
 use crate::driver::how_processes_are_kept;
 use crate::host::{Handle, HostError};
 use crate::metrics::Metrics;
-use crate::net::Network;
+use crate::net::{Connection, Network};
 
 /// The state behind the control API: the actors of a deployment and what they share.
 pub struct AppState {
@@ -107,6 +107,11 @@ impl AppState {
     /// What actors are called: here by the configuration, others as their cards say, if the name is free.
     pub(super) fn names(&self) -> Names {
         let mut names = self.names.clone();
+        for connection in self.network.iter().flat_map(Network::connections) {
+            if let Some(name) = connection.name {
+                names.entry(connection.there).or_insert(name);
+            }
+        }
         for card in self.network.iter().flat_map(Network::cards) {
             if !names.contains_key(&card.actor) && !names.values().any(|name| *name == card.name) {
                 names.insert(card.actor, card.name);
@@ -161,6 +166,17 @@ impl AppState {
         self.handles.get(name).filter(|handle| handle.info().role == role).ok_or_else(|| {
             let help = tenure_config::suggestion(name.as_str(), of_role());
             ApiError::new(Code::NoSuch, format!("no {role} `{name}`")).help(help)
+        })
+    }
+
+    /// The id of the actor of that name and role, here or elsewhere.
+    pub(super) fn party(&self, role: Role, name: &Name) -> ApiResult<ActorId> {
+        let is_meant =
+            |peer: &Connection| peer.role == Some(role) && peer.name.as_ref() == Some(name);
+        let here = self.actor(role, name).map(|handle| handle.info().id);
+        here.or_else(|unknown| {
+            let mut peers = self.network.iter().flat_map(Network::connections);
+            peers.find(is_meant).map(|peer| peer.there).ok_or(unknown)
         })
     }
 
@@ -283,7 +299,13 @@ impl AppState {
             }
             Request::Unit { site, unit, act } => json(&self.act_on(&site, &unit, act, by).await?),
             Request::Add(new) => json(&self.add(&new, by).await?),
-            Request::Peers { peer } => json(&self.peers(peer.as_ref())?),
+            Request::Peers { peer } => json(&self.peers(peer.as_ref()).await?),
+            Request::Invite(request) => json(&self.invite(*request, by).await?),
+            Request::Join(request) => json(&self.join(*request, by).await?),
+            Request::ChangePeer(request) => json(&self.change_peer(*request, by).await?),
+            Request::RemovePeer { peer, of } => {
+                json(&self.remove_peer(&peer, of.as_ref(), by).await?)
+            }
             Request::Keys { actor } => json(&self.keys(actor.as_ref()).await?),
             Request::RotateKey { actor } => json(&self.rotate_key(&actor, by).await?),
             Request::RevokeKey { actor, number } => {

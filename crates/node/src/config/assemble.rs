@@ -169,7 +169,8 @@ impl Config {
         let clock_check = Some(self.clock_check).filter(|pause| pause.is_positive());
         let limits = Limits { snapshot, archive, probe_every, clock_check, ..Limits::default() };
         let processors = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let (threads, network) = (self.threads.unwrap_or_else(processors), self.network(&keys));
+        let (threads, network) =
+            (self.threads.unwrap_or_else(processors), Some(self.network(&keys)));
         Ok(Deployment { parts, clock, threads, limits, network })
     }
 
@@ -180,8 +181,8 @@ impl Config {
         site.or(manager).unwrap_or_default()
     }
 
-    /// How actors of other processes are reached, if there are any.
-    fn network(&self, keys: &ParticipantKeys) -> Option<NetworkSettings> {
+    /// How actors of other processes are reached; some may come by invitation.
+    fn network(&self, keys: &ParticipantKeys) -> NetworkSettings {
         let remote = |(name, peer): (&Name, &PeerActor)| Remote {
             id: peer.id,
             name: name.clone(),
@@ -193,13 +194,12 @@ impl Config {
             role: *role,
             signer: signer.clone(),
         };
-        let any = self.listen.is_some() || !self.peers.is_empty();
-        any.then(|| NetworkSettings {
+        NetworkSettings {
             listen: self.listen.map(Listen::At),
             public: self.public.clone(),
             actors: keys.signers.iter().map(local).collect(),
             remotes: self.peers.iter().map(remote).collect(),
-        })
+        }
     }
 
     /// As `build`, with the settings that the actor is started with and those it had before, so that it

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use tenure_config::{ConfigError, Place, Source};
+use tenure_config::{ConfigError, Files, Place, Source};
 use tenure_core::actor::Role;
 use tenure_core::actor::settings::Described;
 use tenure_core::model::name::Name;
@@ -18,7 +18,7 @@ use tenure_core::site_authority::{SiteAuthority, WithdrawError};
 use thiserror::Error;
 
 use super::assemble::{AssemblyError, key_of};
-use super::{Config, Site, keys, parse};
+use super::{Config, Site, keys, parse, parse_files};
 use crate::api::time;
 use crate::journal::{Owner, Reader};
 
@@ -263,13 +263,19 @@ impl Config {
 
     /// How the file differs by now from what was read of it, a sentence for each key.
     pub fn changes_since_start(&self) -> Vec<String> {
-        let Some(path) = &self.path else { return Vec::new() };
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => return vec![format!("{} cannot be read: {error}", path.display())],
-        };
-        let source = Source { name: &self.file, text: &text };
-        let now = match parse(source, &self.overrides) {
+        if self.paths.is_empty() {
+            return Vec::new();
+        }
+        let mut files = Vec::new();
+        for path in &self.paths {
+            let name = path.display().to_string();
+            match fs::read_to_string(path) {
+                Ok(text) => files.push((name, text)),
+                Err(error) => return vec![format!("{name} cannot be read: {error}")],
+            }
+        }
+        let files = Files::new(files);
+        let now = match parse_files(&files, &self.overrides) {
             Ok(now) => now,
             Err(error) => return vec![format!("the configuration file now has an error: {error}")],
         };
@@ -277,7 +283,7 @@ impl Config {
         let (Ok(was), Ok(is)) = tables else { return Vec::new() };
         let mut differences = Vec::new();
         compare("", &toml::Value::Table(was), &toml::Value::Table(is), &mut differences);
-        let next = format!("{} has; restart the deployment to use it", path.display());
+        let next = format!("{} has; restart the deployment to use it", files.name());
         let changes = differences.into_iter().take(MOST_DIFFERENCES);
         changes.map(|(key, was, is)| format!("`{key}` is {was} here, {is} in {next}")).collect()
     }

@@ -5,6 +5,7 @@
 mod assemble;
 mod calls;
 mod change;
+pub mod explain;
 mod file;
 pub(crate) mod keys;
 mod programs;
@@ -16,8 +17,8 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use tenure_config::{
-    ConfigError, Override, Place, PluginSpec, RawPlugin, RawPlugins, Source, Sources, Stock,
-    StockReader, Wrong, by_actor, named_brokers,
+    ConfigError, Files, Override, Place, PluginSpec, RawPlugin, RawPlugins, RawPoint, Source,
+    Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::quota::Quota;
@@ -25,10 +26,10 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::site_authority::Stacks;
+use tenure_core::wire::invitation::MAX_ADDRESS;
 use toml::Spanned;
 
 use crate::host::CallLimits;
-use crate::net::card::MAX_ADDRESS;
 
 pub use assemble::AssemblyError;
 pub(crate) use assemble::key_of;
@@ -41,8 +42,8 @@ pub use keys::{KeyError, new_key};
 pub struct Config {
     /// The name of the file.
     pub file: String,
-    /// The file on disk, if it is one: it may change while the deployment runs.
-    pub path: Option<PathBuf>,
+    /// The files on disk, if there are any: they may change while the deployment runs.
+    pub paths: Vec<PathBuf>,
     /// What options of the command line have set.
     pub overrides: Vec<Override>,
     /// The configuration as TOML, with what options have set.
@@ -175,7 +176,21 @@ type Checked<T> = Result<T, ConfigError>;
 /// # Errors
 /// The first thing that is wrong, with its place and a help line.
 pub fn parse(source: Source<'_>, overrides: &[Override]) -> Checked<Config> {
-    let (sources, points) = tenure_config::points(source, overrides)?;
+    read(tenure_config::points(source, overrides)?, overrides)
+}
+
+/// As [`parse`], of several files: each key is in one of them.
+///
+/// # Errors
+/// As of [`parse`], and the first key that two files set.
+pub fn parse_files(files: &Files, overrides: &[Override]) -> Checked<Config> {
+    read(tenure_config::points_of(files, overrides)?, overrides)
+}
+
+fn read(
+    (sources, points): (Sources<'_>, Vec<RawPoint<'_>>),
+    overrides: &[Override],
+) -> Checked<Config> {
     let mut points = points.into_iter();
     let point = points.next().filter(|point| point.swept.is_empty());
     let Some(point) = point.filter(|_| points.next().is_none()) else {
@@ -222,7 +237,7 @@ impl Check<'_> {
         self.names(&file)?;
         let mut config = Config {
             file: self.sources.name().to_owned(),
-            path: None,
+            paths: Vec::new(),
             overrides: Vec::new(),
             text: String::new(),
             margin,
@@ -361,22 +376,12 @@ impl Check<'_> {
                 return self.refuse(name.span(), message, "give one of them another name");
             }
         }
-        if !file.peer.is_empty() && roles.iter().any(|names| !names.is_empty()) {
-            // The others may be elsewhere.
-            return Ok(());
+        if roles.iter().all(Vec::is_empty) {
+            let message = "there is no site, no broker and no service manager";
+            return self.refuse(Sources::NOWHERE, message, "write, for example, `[site.one]`");
         }
-        let missing = ["site", "broker", "service-manager"].iter().zip(&roles);
-        match missing.clone().find(|(_, names)| names.is_empty()) {
-            Some((role, _)) => {
-                let message = format!("there is no {}", role.replace('-', " "));
-                self.refuse(
-                    Sources::NOWHERE,
-                    message,
-                    format!("write, for example, `[{role}.one]`"),
-                )
-            }
-            None => Ok(()),
-        }
+        // The others may be elsewhere, or come by invitation.
+        Ok(())
     }
 
     /// The actors of other processes; two with one id would be one.

@@ -52,13 +52,15 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Victims { .. }
                 | GuestCommand::Hasten { .. }
                 | GuestCommand::Recall { .. }
-                | GuestCommand::Keys(_) => false,
+                | GuestCommand::Keys(_)
+                | GuestCommand::Peers(_) => false,
             },
             Command::Broker(command) => match command {
                 BrokerCommand::SetQuota { .. }
                 | BrokerCommand::Return { .. }
                 | BrokerCommand::Recall { .. }
-                | BrokerCommand::Keys(_) => false,
+                | BrokerCommand::Keys(_)
+                | BrokerCommand::Peers(_) => false,
                 BrokerCommand::Delegate { .. } => true,
             },
             Command::SiteAuthority(command) => match command {
@@ -72,7 +74,8 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | SiteCommand::Stock { .. }
                 | SiteCommand::Withdraw { .. }
                 | SiteCommand::Recall { .. }
-                | SiteCommand::Keys(_) => false,
+                | SiteCommand::Keys(_)
+                | SiteCommand::Peers(_) => false,
                 SiteCommand::Delegate { .. } => true,
             },
         },

@@ -45,6 +45,7 @@ impl Host {
         let Some((run, _)) = &self.run else { return };
         let (id, actor) = (self.part.info.id, run.actor());
         self.transport.learn(id, actor.keys(), actor.secrets());
+        self.transport.introduce(id, actor.joined());
         let AnyActor::ServiceManager(manager) = actor else { return };
         let leases = manager.survey().filter_map(|lease| lease.state.lease());
         let held = leases.flat_map(|lease| lease.tickets());

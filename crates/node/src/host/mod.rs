@@ -51,6 +51,7 @@ use tenure_core::actor::watermark::Watermarks;
 use tenure_core::driver::DriverError;
 use tenure_core::mapper::registry::MapperError;
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::hosted::HostedActor;
@@ -182,6 +183,12 @@ pub enum HostFailure {
     NoSecret {
         /// The public key, in hexadecimal digits.
         key: String,
+    },
+    /// Two of its peers have one name.
+    #[error("`{name}` is a peer by configuration and another one by invitation")]
+    NameOfTwo {
+        /// The name.
+        name: Name,
     },
     /// Its actor panicked.
     #[error("it panicked: {0}")]

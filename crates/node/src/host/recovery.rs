@@ -89,6 +89,7 @@ impl Opening {
         let watermarks = journal.watermarks()?;
         let writer = journal.into_writer_with(self.snapshots.clone())?;
         has_secret(run.actor())?;
+        has_names(run.actor())?;
         run.recovered();
         let reserve = Reserve::of(&self.part.journal);
         let room = if self.keeps_room { reserve.keep(&*self.disk) } else { Ok(()) };
@@ -103,6 +104,14 @@ fn give_room(part: &Part, disk: &dyn Disk) -> bool {
         warn!(%actor, %error, "the room that was kept back cannot be used");
         false
     })
+}
+
+/// Whether each of its peers has a name of its own: one of the configuration may have come since.
+fn has_names(actor: &AnyActor) -> Result<(), HostFailure> {
+    match actor.name_of_two() {
+        Some(name) => Err(HostFailure::NameOfTwo { name: name.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// Whether an actor can sign: its key in force may have been replaced since its secret was copied.

@@ -97,6 +97,9 @@ impl Host {
                 if entry.fact.about_keys().is_some() {
                     transport.learn(part.info.id, hosted.keys(), hosted.secrets());
                 }
+                if entry.fact.is_about_peers() {
+                    transport.introduce(part.info.id, hosted.joined());
+                }
                 received(&entry.fact).for_each(|ticket| transport.hold(part.info.id, ticket));
                 if let Some(request_trace) = request_trace {
                     let request = request_trace.follow(&entry.fact);

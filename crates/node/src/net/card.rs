@@ -8,19 +8,18 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
 use tenure_core::model::codec;
-use tenure_core::model::identity::{ActorId, Label, PublicKey, Scheme, Signature, Signer};
-use tenure_core::model::keys::{KeyBook, KeyChain, Standing};
+use tenure_core::model::identity::{ActorId, Label, Scheme, Signer};
+use tenure_core::model::keys::{KeyBook, KeyChain};
 use tenure_core::model::name::Name;
+use tenure_core::model::signed::{ProvenSignature, SignatureFault};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::model::verifier::Verifier;
+use tenure_core::wire::invitation::MAX_ADDRESS;
 use thiserror::Error;
 use tokio::sync::Notify;
 
 /// How long a card holds.
 pub const CARD_HOLDS: Span = Span::DAY;
-
-/// The longest address in a card, in bytes.
-pub const MAX_ADDRESS: usize = 256;
 
 /// Where an actor is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,10 +43,7 @@ pub struct Card {
 pub struct SignedCard {
     /// What is signed.
     pub card: Card,
-    key: PublicKey,
-    signature: Signature,
-    /// What the actor has stated about its keys: who reads the card may deal with it for the first time.
-    keys: KeyChain,
+    signature: ProvenSignature,
 }
 
 /// Why a card does not count.
@@ -73,8 +69,9 @@ pub enum CardFault {
 impl SignedCard {
     /// Signs a card, by the key that is in force by these statements.
     pub fn sign(card: Card, signer: &Signer, keys: KeyChain) -> Self {
-        let signature = signer.sign(Label::Card, &codec::encode(&card));
-        Self { card, key: signer.key(), signature, keys }
+        let bytes = codec::encode(&card);
+        let signature = ProvenSignature::sign((Label::Card, &bytes), signer, keys);
+        Self { card, signature }
     }
 
     /// Whether its actor has signed it, by what is known of keys, and it holds now.
@@ -84,7 +81,10 @@ impl SignedCard {
     pub fn check(&self, keys: &KeyBook, now: Time) -> Result<(), CardFault> {
         let Card { actor, address, until, .. } = &self.card;
         let mut verifier = Verifier::new(Scheme::Ed25519);
-        if !self.is_its_key(keys, &mut verifier) {
+        let bytes = codec::encode(&self.card);
+        let signed = (Label::Card, &*bytes);
+        let checked = self.signature.check(*actor, signed, (keys, &mut verifier));
+        if checked == Err(SignatureFault::NotItsKey) {
             return Err(CardFault::NotItsKey(*actor));
         }
         if address.is_empty() || address.len() > MAX_ADDRESS {
@@ -93,26 +93,7 @@ impl SignedCard {
         if *until <= now || *until > now.plus(CARD_HOLDS.times(2)) {
             return Err(CardFault::NotNow(*actor));
         }
-        let bytes = codec::encode(&self.card);
-        let holds = verifier.verifies(&self.key, Label::Card, &bytes, &self.signature);
-        if holds { Ok(()) } else { Err(CardFault::BadSignature(*actor)) }
-    }
-}
-
-impl SignedCard {
-    /// Whether the key is in force by what is known of its actor, or by what the card says beyond that.
-    fn is_its_key(&self, known: &KeyBook, verifier: &mut Verifier) -> bool {
-        let actor = self.card.actor;
-        let known = known.chain(actor).cloned().unwrap_or_default();
-        let mut check = |key: &PublicKey, bytes: &[u8], signature: &Signature| {
-            verifier.verifies(key, Label::Keys, bytes, signature)
-        };
-        let more = self.keys.actor() == Some(actor) && self.keys.continues(&known, &mut check);
-        let chain = if more { &self.keys } else { &known };
-        match chain.count() {
-            0 => ActorId::of(&self.key) == actor,
-            _ => chain.standing(&self.key) == Standing::InForce,
-        }
+        checked.map_err(|_| CardFault::BadSignature(*actor))
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::model::codec::{self, DecodeError};
 use tenure_core::model::identity::ActorId;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::invitation::SignedInvitation;
 use tenure_core::wire::message::Sealed;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -51,6 +52,8 @@ pub enum Frame {
     Card(SignedCard),
     /// Where is this actor? A card is the answer, if one is known.
     Where(ActorId),
+    /// Before the hello: an invitation by who is dialled, by which it lets in who has it.
+    Invitation(SignedInvitation),
     /// A kind of a later version.
     Unknown(u8),
 }
@@ -122,6 +125,7 @@ const BYE: u8 = 5;
 const TICKET: u8 = 6;
 const CARD: u8 = 7;
 const WHERE: u8 = 8;
+const INVITATION: u8 = 9;
 
 impl Frame {
     /// The bytes, with their length in front.
@@ -158,6 +162,10 @@ impl Frame {
                 bytes.push(WHERE);
                 codec::encode_into(actor, &mut bytes);
             }
+            Self::Invitation(invitation) => {
+                bytes.push(INVITATION);
+                codec::encode_into(invitation, &mut bytes);
+            }
             Self::Unknown(kind) => bytes.push(*kind),
         }
         let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX).to_be_bytes();
@@ -182,6 +190,7 @@ impl Frame {
             TICKET => Self::Ticket(codec::decode(body).map_err(malformed("ticket"))?),
             CARD => Self::Card(codec::decode(body).map_err(malformed("card"))?),
             WHERE => Self::Where(codec::decode(body).map_err(malformed("where"))?),
+            INVITATION => Self::Invitation(codec::decode(body).map_err(malformed("invitation"))?),
             unknown => Self::Unknown(unknown),
         })
     }

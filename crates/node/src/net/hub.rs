@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tenure_core::actor::Role;
-use tenure_core::model::identity::{ActorId, PublicKey, Signer};
+use tenure_core::model::identity::{ActorId, PublicKey, Scheme, Signer};
 use tenure_core::model::keys::{KeyBook, KeyChain, Standing};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::{Ticket, TicketFault};
+use tenure_core::wire::invitation::{Invitation, SignedInvitation};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -19,8 +20,8 @@ use tracing::debug;
 
 use super::budget::{Budget, Rate};
 use super::card::{CARD_HOLDS, Card, CardBook, SignedCard};
-use super::lane::Lane;
-use super::session::{Ends, Item};
+use super::lane::{Lane, Standing as LaneStanding};
+use super::session::{Ends, Item, Pass, Stranger};
 use crate::clock::Clock;
 use crate::transport::Exchange;
 
@@ -57,6 +58,10 @@ pub(super) enum NotAdmitted {
     Void(ActorId, TicketFault),
     #[error("{0} is no peer, and its ticket has ended")]
     Over(ActorId),
+    #[error("{0} is no peer, and its invitation is not by who is asked for")]
+    NotInvited(ActorId),
+    #[error("{0} is no peer, and its invitation has expired")]
+    InvitationOver(ActorId),
 }
 
 /// What all connections share.
@@ -97,6 +102,10 @@ impl Hub {
         }
     }
 
+    pub(super) fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
     pub(super) fn lane(&self, ends: Ends) -> Option<Lane> {
         self.lanes.read().unwrap_or_else(PoisonError::into_inner).get(&ends).cloned()
     }
@@ -116,8 +125,17 @@ impl Hub {
         Ok(())
     }
 
-    pub(super) fn remove(&self, ends: Ends) {
-        self.lanes.write().unwrap_or_else(PoisonError::into_inner).remove(&ends);
+    /// Puts a lane in the place of the one that there is.
+    pub(super) fn put(&self, ends: Ends, lane: Lane) {
+        self.lanes.write().unwrap_or_else(PoisonError::into_inner).insert(ends, lane);
+    }
+
+    /// Removes the lane that stands like this, unless another has taken its place.
+    pub(super) fn remove(&self, ends: Ends, standing: &Arc<Mutex<LaneStanding>>) {
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        if lanes.get(&ends).is_some_and(|lane| Arc::ptr_eq(&lane.standing, standing)) {
+            lanes.remove(&ends);
+        }
     }
 
     /// Queues something for a connection; whether there is one, and room.
@@ -208,9 +226,35 @@ impl Hub {
         stated.or_else(|| book.chain(first).is_none().then_some(first))
     }
 
-    /// Until when a stranger is let in by the ticket that it shows: it must be a good one of the site that is
-    /// asked for, and the stranger's own.
-    pub(super) fn admits(&self, ends: Ends, ticket: &Ticket) -> Result<Time, NotAdmitted> {
+    /// Until when a stranger is let in by what it shows, and what it may say.
+    pub(super) fn admits(&self, ends: Ends, pass: &Pass) -> Result<(Stranger, Time), NotAdmitted> {
+        match pass {
+            Pass::Ticket(ticket) => Ok((Stranger::Holder, self.admits_holder(ends, ticket)?)),
+            Pass::Invitation(invitation) => {
+                Ok((Stranger::Invited, self.admits_invited(ends, invitation)?))
+            }
+        }
+    }
+
+    /// An invitation must be one by who is asked for. Whether it was used is the actor's to judge.
+    fn admits_invited(
+        &self,
+        Ends { here, there }: Ends,
+        signed: &SignedInvitation,
+    ) -> Result<Time, NotAdmitted> {
+        let Invitation { inviter, until, .. } = signed.invitation;
+        let mut verifier = Verifier::new(Scheme::Ed25519);
+        if inviter != here || signed.check(&self.keys_of(here), &mut verifier).is_err() {
+            return Err(NotAdmitted::NotInvited(there));
+        }
+        if until.plus(GRACE) <= self.clock.now() {
+            return Err(NotAdmitted::InvitationOver(there));
+        }
+        Ok(until.plus(GRACE))
+    }
+
+    /// A ticket must be a good one of the site that is asked for, and the stranger's own.
+    fn admits_holder(&self, ends: Ends, ticket: &Ticket) -> Result<Time, NotAdmitted> {
         let Ends { here, there } = ends;
         let site = self.actors.get(&here).filter(|actor| actor.role == Role::SiteAuthority);
         let Some(site) = site else { return Err(NotAdmitted::NoSite(there)) };
@@ -238,8 +282,6 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::model::identity::Scheme;
-
     use super::*;
     use crate::clock::WallClock;
 

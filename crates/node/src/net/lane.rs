@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenure_core::actor::Role;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::invitation::SignedInvitation;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{sleep, timeout};
@@ -19,7 +22,7 @@ use tokio_rustls::{TlsConnector, TlsStream};
 use tracing::{debug, info, warn};
 
 use super::hub::{GRACE, Hub};
-use super::session::{Ends, Item, Session, SessionEnd, show};
+use super::session::{Ends, Item, Pass, Session, SessionEnd, Stranger, show};
 use super::tls;
 
 /// How much waits for a connection. What does not fit is dropped: its sender repeats it.
@@ -49,15 +52,34 @@ pub(super) type Stream = TlsStream<TcpStream>;
 /// The way to one actor elsewhere.
 #[derive(Clone)]
 pub(super) struct Lane {
-    /// The role of a peer that is known.
+    /// How the other is known.
+    pub(super) known: Known,
+    /// The role of a peer.
     pub(super) role: Option<Role>,
-    /// Where the other is dialled by configuration.
+    /// The name of a peer.
+    pub(super) name: Option<Name>,
+    /// Where a peer is dialled.
     pub(super) address: Option<String>,
     /// The latest ticket, where the other is known by tickets alone.
     pub(super) ticket: Option<Arc<Mutex<Ticket>>>,
     pub(super) queue: mpsc::Sender<Item>,
     pub(super) accepted: mpsc::Sender<Session<Stream>>,
     pub(super) standing: Arc<Mutex<Standing>>,
+}
+
+/// How an actor elsewhere is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It is a peer by configuration.
+    Configured,
+    /// It is a peer by invitation.
+    Joined,
+    /// It has invited, and has yet to confirm that.
+    Inviting,
+    /// It has come with an invitation, and was not taken yet.
+    Invited,
+    /// By a ticket alone: it is the site of it, or its holder.
+    Ticket,
 }
 
 /// How the connection of a lane is.
@@ -81,9 +103,55 @@ pub(super) enum Way {
     Inwards,
     /// The other is a site, and is dialled where its card says.
     Card(Arc<Mutex<Ticket>>),
-    /// The other is known by a ticket alone, which lets it in until then; it dials.
-    #[expect(dead_code, reason = "its place is kept as long as the lane is")]
-    Stranger(Time, OwnedSemaphorePermit),
+    /// The other has invited: it is dialled there, and is shown the invitation.
+    Inviter(String, Box<SignedInvitation>),
+    /// The other is known by a pass alone, which lets it in until then; it dials.
+    Stranger(
+        Stranger,
+        Time,
+        #[expect(dead_code, reason = "its place is kept as long as the lane is")]
+        OwnedSemaphorePermit,
+    ),
+}
+
+impl Way {
+    /// What the other may say, if it is known by a pass alone.
+    fn stranger(&self) -> Option<Stranger> {
+        match self {
+            Self::Stranger(stranger, _, _) => Some(*stranger),
+            Self::Address(_) | Self::Inwards | Self::Card(_) | Self::Inviter(..) => None,
+        }
+    }
+
+    /// What is shown to who is dialled.
+    fn pass(&self) -> Option<Pass> {
+        match self {
+            Self::Card(ticket) => Some(Pass::Ticket(latest(ticket))),
+            Self::Inviter(_, invitation) => Some(Pass::Invitation((**invitation).clone())),
+            Self::Address(_) | Self::Inwards | Self::Stranger(..) => None,
+        }
+    }
+}
+
+/// Who is at the other end of a lane.
+pub(super) struct Other {
+    /// For people.
+    pub(super) called: String,
+    /// The name and the role of a peer.
+    pub(super) peer: Option<(Name, Role)>,
+    pub(super) known: Known,
+}
+
+impl Other {
+    /// A peer.
+    pub(super) fn peer(name: &Name, role: Role, known: Known) -> Self {
+        Self { called: name.to_string(), peer: Some((name.clone(), role)), known }
+    }
+
+    /// An actor that is no peer.
+    pub(super) fn stranger(id: ActorId, known: Known) -> Self {
+        Self { called: id.to_string(), peer: None, known }
+    }
 }
 
 /// Keeps the connection of a lane.
@@ -131,13 +199,13 @@ impl Keeper {
                 Outcome::Over => None,
             };
         }
-        self.hub.remove(self.ends);
+        self.hub.remove(self.ends, &self.standing);
     }
 
     /// Runs a session until it ends, or another one takes its place.
     async fn keep(&mut self, session: Session<Stream>, made: Made) -> Outcome {
         let Self { queue, accepted, hub, way, ends, .. } = self;
-        let run = session.run(queue, (hub, matches!(way, Way::Stranger(..))));
+        let run = session.run(queue, (hub, way.stranger()));
         let over = over(way, hub);
         tokio::pin!(run, over);
         loop {
@@ -198,37 +266,57 @@ impl Keeper {
 }
 
 /// Opens a lane, unless there is one already.
-pub(super) fn open(
-    hub: &Arc<Hub>,
-    ends: Ends,
-    (name, role): (String, Option<Role>),
-    way: Way,
-) -> Lane {
+pub(super) fn open(hub: &Arc<Hub>, ends: Ends, other: Other, way: Way) -> Lane {
+    let (lane, keeper) = lane(hub, ends, other, way);
+    if let Err(other) = hub.add(ends, lane.clone()) {
+        return other;
+    }
+    hub.runtime.spawn(keeper.run());
+    lane
+}
+
+/// Opens a lane in the place of the one that there is, whose connection is closed.
+pub(super) fn reopen(hub: &Arc<Hub>, ends: Ends, other: Other, way: Way) {
+    let (lane, keeper) = lane(hub, ends, other, way);
+    hub.put(ends, lane);
+    hub.runtime.spawn(keeper.run());
+}
+
+fn lane(hub: &Arc<Hub>, ends: Ends, other: Other, way: Way) -> (Lane, Keeper) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let (accepts, accepted) = mpsc::channel(1);
     let standing = Arc::new(Mutex::new(Standing::default()));
     let (address, ticket) = match &way {
-        Way::Address(address) => (Some(address.clone()), None),
+        Way::Address(address) | Way::Inviter(address, _) => (Some(address.clone()), None),
         Way::Card(ticket) => (None, Some(Arc::clone(ticket))),
         Way::Inwards | Way::Stranger(..) => (None, None),
     };
     let shared = Arc::clone(&standing);
-    let lane = Lane { role, address, ticket, queue: sender, accepted: accepts, standing: shared };
-    if let Err(other) = hub.add(ends, lane.clone()) {
-        return other;
-    }
-    let keeper = Keeper { ends, name, way, queue, accepted, hub: Arc::clone(hub), standing };
-    hub.runtime.spawn(keeper.run());
-    lane
+    let Other { called, peer, known } = other;
+    let (name, role) = peer.unzip();
+    let lane = Lane {
+        known,
+        role,
+        name,
+        address,
+        ticket,
+        queue: sender,
+        accepted: accepts,
+        standing: shared,
+    };
+    let hub = Arc::clone(hub);
+    (lane, Keeper { ends, name: called, way, queue, accepted, hub, standing })
 }
 
 /// Waits until a lane of a ticket has no use any more.
 async fn over(way: &Way, hub: &Hub) {
     loop {
         let until = match way {
-            Way::Address(_) | Way::Inwards => return std::future::pending().await,
+            Way::Address(_) | Way::Inwards | Way::Inviter(..) => {
+                return std::future::pending().await;
+            }
             Way::Card(ticket) => latest(ticket).bottom().term.end().plus(GRACE),
-            Way::Stranger(until, _) => *until,
+            Way::Stranger(_, until, _) => *until,
         };
         let now = hub.clock.now();
         if until <= now {
@@ -242,7 +330,9 @@ async fn over(way: &Way, hub: &Hub) {
 async fn forgotten(way: &Way, hub: &Hub) {
     match way {
         Way::Stranger(..) => sleep(STRANGER_STAYS).await,
-        Way::Address(_) | Way::Inwards | Way::Card(_) => over(way, hub).await,
+        Way::Address(_) | Way::Inwards | Way::Card(_) | Way::Inviter(..) => {
+            over(way, hub).await;
+        }
     }
 }
 
@@ -253,7 +343,7 @@ fn latest(ticket: &Mutex<Ticket>) -> Ticket {
 /// Where the other side is dialled; of one that dials itself it never says so.
 async fn address(hub: &Hub, way: &Way, ends: Ends) -> String {
     match way {
-        Way::Address(address) => address.clone(),
+        Way::Address(address) | Way::Inviter(address, _) => address.clone(),
         Way::Inwards | Way::Stranger(..) => std::future::pending().await,
         Way::Card(_) => loop {
             let changed = hub.cards.changed.notified();
@@ -285,8 +375,8 @@ async fn dial(
         let name = tls::server_name(ends.there, hub.statements_of(ends));
         let name = name.map_err(io::Error::other)?;
         let mut stream = TlsConnector::from(client).connect(name, stream).await?;
-        if let Way::Card(ticket) = way {
-            show(&mut stream, latest(ticket)).await?;
+        if let Some(pass) = way.pass() {
+            show(&mut stream, pass).await?;
         }
         Session::begin(TlsStream::from(stream), ends).await
     };

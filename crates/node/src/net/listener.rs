@@ -16,8 +16,8 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 use tracing::{info, warn};
 
 use super::hub::{Hub, NotAdmitted};
-use super::lane::{CONNECT_WITHIN, Lane, Way};
-use super::session::{Ends, Session, SessionEnd, part, shown};
+use super::lane::{CONNECT_WITHIN, Known, Lane, Other, Way};
+use super::session::{Ends, Session, SessionEnd, Stranger, part, shown};
 use super::{lane, tls};
 
 /// The most connections that have not shown yet who they are: of all, and of one address.
@@ -38,7 +38,9 @@ enum Refused {
     Nobody,
     #[error("it did not name the protocol")]
     Protocol,
-    #[error("{there} is no peer of the actor that it asked for, and has shown no ticket: {cause}")]
+    #[error(
+        "{there} is no peer of the actor that it asked for, and has shown no ticket or invitation: {cause}"
+    )]
     Stranger { there: ActorId, cause: SessionEnd },
     #[error("it has a key that {0} has revoked")]
     Revoked(ActorId),
@@ -154,22 +156,26 @@ impl Admission {
         Ok(())
     }
 
-    /// Who is not known shows a ticket first.
+    /// Who is not known shows a pass first.
     async fn stranger(
         &self,
         stream: &mut TlsServer<TcpStream>,
         ends: Ends,
     ) -> Result<Lane, Refused> {
         let Ends { here, there } = ends;
-        let ticket = shown(stream).await.map_err(|cause| Refused::Stranger { there, cause })?;
-        let until = self.hub.admits(ends, &ticket)?;
+        let pass = shown(stream).await.map_err(|cause| Refused::Stranger { there, cause })?;
+        let (stranger, until) = self.hub.admits(ends, &pass)?;
         if let Some(lane) = self.hub.lane(ends) {
             return Ok(lane);
         }
         let place = Arc::clone(&self.hub.strangers).try_acquire_owned();
         let place = place.map_err(|_| Refused::Full(there))?;
-        info!(%there, %here, "a stranger is let in by its ticket");
-        let name = there.to_string();
-        Ok(lane::open(&self.hub, ends, (name, None), Way::Stranger(until, place)))
+        let known = match stranger {
+            Stranger::Holder => Known::Ticket,
+            Stranger::Invited => Known::Invited,
+        };
+        info!(%there, %here, ?known, "a stranger is let in");
+        let way = Way::Stranger(stranger, until, place);
+        Ok(lane::open(&self.hub, ends, Other::stranger(there, known), way))
     }
 }

@@ -14,6 +14,7 @@ mod listener;
 mod session;
 mod tls;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -21,6 +22,7 @@ use std::{fmt, io};
 
 use rustls::ServerConfig;
 use tenure_core::actor::Role;
+use tenure_core::actor::joined::{Joined, Standing as Joining};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::keys::KeyBook;
 use tenure_core::model::name::Name;
@@ -32,14 +34,14 @@ use tokio::sync::oneshot;
 
 use self::card::Card;
 use self::hub::Hub;
-use self::lane::Way;
+use self::lane::{Lane, Other, Way};
 use self::listener::Admission;
 use self::session::{Ends, Item};
 use crate::clock::Clock;
 use crate::transport::{Exchange, Greeting, Packet, Transport};
 
 pub use self::hub::LocalActor;
-pub use self::lane::Standing;
+pub use self::lane::{Known, Standing};
 pub use self::tls::certified;
 
 /// An actor elsewhere.
@@ -113,7 +115,11 @@ pub struct Connection {
     pub here: ActorId,
     /// The actor elsewhere.
     pub there: ActorId,
-    /// Its role, if it is a peer; others are known by a ticket alone.
+    /// How the other is known.
+    pub known: Known,
+    /// The name of a peer.
+    pub name: Option<Name>,
+    /// Its role, if it is a peer.
     pub role: Option<Role>,
     /// Where it is dialled, if it does not dial.
     pub address: Option<String>,
@@ -162,7 +168,8 @@ impl Network {
         for (actor, remote) in settings.pairs() {
             let ends = Ends { here: actor.signer.id(), there: remote.id };
             let way = remote.address.clone().map_or(Way::Inwards, Way::Address);
-            lane::open(&hub, ends, (remote.name.to_string(), Some(remote.role)), way);
+            let other = Other::peer(&remote.name, remote.role, Known::Configured);
+            lane::open(&hub, ends, other, way);
         }
         let listening = bound.map(|listener| {
             let server = tls::server(&hub)?;
@@ -193,9 +200,16 @@ impl Network {
         self.hub.lanes().into_iter().map(move |(Ends { here, there }, lane)| {
             let standing = lane.standing.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let by_card = || Some(self.card_of(there)?.address);
-            let address = lane.address.or_else(|| lane.ticket.and_then(|_| by_card()));
-            Connection { here, there, role: lane.role, address, standing }
+            let address = lane.address.clone();
+            let address = address.or_else(|| lane.ticket.as_ref().and_then(|_| by_card()));
+            let Lane { known, name, role, .. } = lane;
+            Connection { here, there, known, name, role, address, standing }
         })
+    }
+
+    /// Where the actors of this process are dialled, if they are.
+    pub fn public_address(&self) -> Option<&str> {
+        self.hub.address()
     }
 
     /// The card of an actor, if one is known that holds.
@@ -250,13 +264,56 @@ impl Transport for Network {
             }
             None => {
                 let way = Way::Card(Arc::new(Mutex::new(ticket.clone())));
-                lane::open(&self.hub, ends, (ends.there.to_string(), None), way);
+                lane::open(&self.hub, ends, Other::stranger(ends.there, Known::Ticket), way);
             }
         }
     }
 
     fn learn(&self, actor: ActorId, keys: &KeyBook, secrets: &[Signer]) {
         self.hub.learn(actor, keys, secrets);
+    }
+
+    /// Lanes are opened, closed, or opened elsewhere, until they are those of the peers.
+    fn introduce(&self, here: ActorId, peers: &BTreeMap<ActorId, Joined>) {
+        for (ends, lane) in self.hub.lanes() {
+            let by_invitation = matches!(lane.known, Known::Joined | Known::Inviting);
+            let stays = peers.get(&ends.there).is_some_and(is_reached);
+            if ends.here == here && by_invitation && !stays {
+                self.hub.remove(ends, &lane.standing);
+            }
+        }
+        for (&there, joined) in peers.iter().filter(|(_, joined)| is_reached(joined)) {
+            let (ends, lane) = (Ends { here, there }, self.hub.lane(Ends { here, there }));
+            let stays = lane.is_some_and(|lane| match lane.known {
+                Known::Configured => true,
+                Known::Joined | Known::Inviting => lane.address == joined.address,
+                Known::Invited | Known::Ticket => false,
+            });
+            if !stays && !self.hub.actors.contains_key(&there) {
+                let (known, way) = way_to(joined);
+                let other = Other::peer(&joined.name, joined.role, known);
+                lane::reopen(&self.hub, ends, other, way);
+            }
+        }
+    }
+}
+
+/// Whether there is to be a connection with a peer by invitation.
+fn is_reached(joined: &Joined) -> bool {
+    match joined.standing {
+        Joining::Asked { .. } | Joining::Confirmed | Joining::Came { .. } => true,
+        Joining::Refused(_) => false,
+    }
+}
+
+/// How a peer by invitation is reached.
+fn way_to(joined: &Joined) -> (Known, Way) {
+    match (&joined.standing, &joined.address) {
+        (Joining::Asked { invitation, .. }, Some(address)) => {
+            (Known::Inviting, Way::Inviter(address.clone(), invitation.clone()))
+        }
+        (_, Some(address)) => (Known::Joined, Way::Address(address.clone())),
+        (_, None) => (Known::Joined, Way::Inwards),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::model::identity::ActorId;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::invitation::SignedInvitation;
 use tenure_core::wire::message::{Envelope, Sealed};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf};
@@ -24,15 +25,41 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// The longest hello.
 const MAX_HELLO: usize = 1 << 10;
 
-/// The longest frame with a ticket, which is all that is read of who is not known.
-const MAX_TICKET: usize = 1 << 16;
+/// The longest pass, which is all that is read of who is not known.
+const MAX_PASS: usize = 1 << 16;
 
 /// How often an actor that can be dialled renews its card.
 const CARD_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// What the holder of a ticket may say to its site, if that does not know it otherwise.
-const OF_STRANGERS: [&str; 7] =
-    ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"];
+/// What lets in who is not known.
+#[derive(Clone, Debug)]
+pub(super) enum Pass {
+    /// A ticket of the site that is dialled.
+    Ticket(Ticket),
+    /// An invitation by the actor that is dialled.
+    Invitation(SignedInvitation),
+}
+
+/// What who is known by such a pass alone may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stranger {
+    /// The holder of a ticket, to its site.
+    Holder,
+    /// Who has an invitation, to the inviter.
+    Invited,
+}
+
+impl Stranger {
+    fn may_say(self, kind: &str) -> bool {
+        match self {
+            Self::Holder => {
+                ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"]
+                    .contains(&kind)
+            }
+            Self::Invited => kind == "join",
+        }
+    }
+}
 
 /// After how long a side that has nothing to say says so.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(10);
@@ -82,10 +109,10 @@ pub(super) enum SessionEnd {
     Version { oldest: u16, newest: u16 },
     #[error("a message of {0} that this connection is not for")]
     Foreign(ActorId),
-    #[error("who is known by a ticket alone may not say `{0}`")]
+    #[error("who is known by a ticket or an invitation alone may not say `{0}`")]
     NotForStrangers(&'static str),
-    #[error("it has shown no ticket")]
-    NoTicket,
+    #[error("it has shown no ticket and no invitation")]
+    NoPass,
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error(transparent)]
@@ -132,11 +159,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 
     /// Carries what comes to the actor here, and what `queue` has to the other side, until the connection
-    /// ends. A stranger is known by its ticket alone.
+    /// ends. A stranger is known by its pass alone.
     pub(super) async fn run(
         self,
         queue: &mut mpsc::Receiver<Item>,
-        (hub, stranger): (&Hub, bool),
+        (hub, stranger): (&Hub, Option<Stranger>),
     ) -> SessionEnd {
         let (mut read, mut write) = tokio::io::split(self.stream);
         let inlet = Inlet { hub, ends: self.ends, stranger };
@@ -147,19 +174,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     }
 }
 
-/// Shows a ticket to the site that was dialled.
+/// Shows a pass to the actor that was dialled.
 pub(super) async fn show(
     stream: &mut (impl AsyncWrite + Unpin),
-    ticket: Ticket,
+    pass: Pass,
 ) -> Result<(), SessionEnd> {
-    say(stream, &Frame::Ticket(ticket)).await
+    let frame = match pass {
+        Pass::Ticket(ticket) => Frame::Ticket(ticket),
+        Pass::Invitation(invitation) => Frame::Invitation(invitation),
+    };
+    say(stream, &frame).await
 }
 
-/// The ticket that who is not known shows first.
-pub(super) async fn shown(stream: &mut (impl AsyncRead + Unpin)) -> Result<Ticket, SessionEnd> {
-    match first(stream, MAX_TICKET).await? {
-        Some((Frame::Ticket(ticket), _)) => Ok(ticket),
-        Some(_) => Err(SessionEnd::NoTicket),
+/// The pass that who is not known shows first.
+pub(super) async fn shown(stream: &mut (impl AsyncRead + Unpin)) -> Result<Pass, SessionEnd> {
+    match first(stream, MAX_PASS).await? {
+        Some((Frame::Ticket(ticket), _)) => Ok(Pass::Ticket(ticket)),
+        Some((Frame::Invitation(invitation), _)) => Ok(Pass::Invitation(invitation)),
+        Some(_) => Err(SessionEnd::NoPass),
         None => Err(SessionEnd::Closed),
     }
 }
@@ -173,9 +205,9 @@ async fn first(
 }
 
 async fn hear_hello(stream: &mut (impl AsyncRead + Unpin)) -> Result<Hello, SessionEnd> {
-    let hello = match first(stream, MAX_TICKET).await? {
+    let hello = match first(stream, MAX_PASS).await? {
         // Who is known need not show one, and does not know that.
-        Some((Frame::Ticket(_), _)) => first(stream, MAX_HELLO).await?,
+        Some((Frame::Ticket(_) | Frame::Invitation(_), _)) => first(stream, MAX_HELLO).await?,
         hello => hello,
     };
     match hello {
@@ -205,7 +237,7 @@ pub(super) async fn part(mut stream: impl AsyncWrite + Unpin, why: &str) {
 struct Inlet<'a> {
     hub: &'a Hub,
     ends: Ends,
-    stranger: bool,
+    stranger: Option<Stranger>,
 }
 
 impl Inlet<'_> {
@@ -222,8 +254,8 @@ impl Inlet<'_> {
                 return end;
             }
             let pause = match self.stranger {
-                true => self.hub.spend_of_strangers(bytes),
-                false => budget.spend(bytes, Instant::now()),
+                Some(_) => self.hub.spend_of_strangers(bytes),
+                None => budget.spend(bytes, Instant::now()),
             };
             if !pause.is_zero() {
                 sleep(pause).await;
@@ -244,9 +276,11 @@ impl Inlet<'_> {
             Frame::Alive => {}
             Frame::Unknown(kind) => debug!(%there, kind, "passed over a frame of a later version"),
             Frame::Bye(why) => return Err(SessionEnd::Bye(why)),
-            Frame::Hello(_) | Frame::Ticket(_) => return Err(SessionEnd::NoHello),
+            Frame::Hello(_) | Frame::Ticket(_) | Frame::Invitation(_) => {
+                return Err(SessionEnd::NoHello);
+            }
             // Of what is not a message, nothing counts that a stranger says.
-            _ if self.stranger => {}
+            _ if self.stranger.is_some() => {}
             Frame::Started => drop(greet(GreetingKind::Hello)),
             Frame::Watermark(word) => drop(greet(GreetingKind::Watermarks(word))),
             Frame::Card(signed) => self.hub.take_card(self.ends, signed),
@@ -263,7 +297,7 @@ impl Inlet<'_> {
             return Err(SessionEnd::Foreign(header.from));
         }
         let kind = message.kind();
-        if self.stranger && !OF_STRANGERS.contains(&kind) {
+        if self.stranger.is_some_and(|stranger| !stranger.may_say(kind)) {
             return Err(SessionEnd::NotForStrangers(kind));
         }
         let sequence = header.sequence;

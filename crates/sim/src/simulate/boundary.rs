@@ -61,6 +61,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
+            | Message::Join(_)
+            | Message::Joined { .. }
             | Message::Credited { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }

@@ -189,6 +189,8 @@ impl Watch {
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
+            | Message::Join(_)
+            | Message::Joined { .. }
             | Message::Credit { .. }
             | Message::Credited { .. } => None,
         };
@@ -352,6 +354,8 @@ fn say(message: &Message) -> String {
             format!("{kind} {request}: {}", tickets.join(", "))
         }
         Message::Keys { number } | Message::KeysNoted { number } => format!("{kind} {number}"),
+        Message::Join(join) => format!("{kind} {}", join.invitation.invitation.number),
+        Message::Joined { number, .. } => format!("{kind} {number}"),
         Message::Recall { .. }
         | Message::Recalled { .. }
         | Message::RecallNotice { .. }

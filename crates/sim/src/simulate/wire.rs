@@ -164,6 +164,8 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::Pong { .. }
         | Message::Keys { .. }
         | Message::KeysNoted { .. }
+        | Message::Join(_)
+        | Message::Joined { .. }
         | Message::Waiting { .. }
         | Message::Offered { .. }
         | Message::Accept { .. }

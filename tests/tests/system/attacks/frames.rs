@@ -13,8 +13,9 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::SignedLink;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::invitation::MAX_ADDRESS;
 use tenure_core::wire::message::{Envelope, Message, Sealed, Subject};
-use tenure_node::net::card::{Card, MAX_ADDRESS, SignedCard};
+use tenure_node::net::card::{Card, SignedCard};
 use tenure_node::net::certified;
 use tenure_node::net::frame::{Frame, Hello};
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use tenure_core::actor::common::CommonFact;
 use tenure_core::actor::order::Order;
 use tenure_core::broker::facts as broker;
 use tenure_core::driver::{Epoch, Step, UnitId};
@@ -248,7 +249,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::Accepted(fact) => Some(format!("offer {}", fact.offer)),
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
         F::Revised(fact) => Some(revision(&fact.request)),
-        F::Commanded(fact) => Some(given_by(&fact.order)),
+        F::Common(fact) => common_says(fact),
         F::ReturnBegun(fact) => Some(part(&fact.part)),
         F::Joined(fact) => Some(on_unit(fact.unit, fact.error.as_deref())),
         F::RecallTold(fact) => Some(staying(&fact.told)),
@@ -301,12 +302,6 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::TicketLapsed(_)
         | F::ReclaimBegun(_)
         | F::LeaseForgotten(_)
-        | F::SettingsChanged(_)
-        | F::ClockCompared(_)
-        | F::KeyRotated(_)
-        | F::KeyRevoked(_)
-        | F::PeerKeysLearned(_)
-        | F::KeysNoted(_)
         | F::Woken(_) => None,
     }
 }
@@ -347,7 +342,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         F::HoldEnded(fact) => Some(fact.refusal.to_string()),
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
         F::Revised(fact) => Some(revision(&fact.request)),
-        F::Commanded(fact) => Some(given_by(&fact.order)),
+        F::Common(fact) => common_says(fact),
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
         F::RecallAsked(_)
         | F::RecallAnswered(_)
@@ -371,12 +366,6 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::ReclaimBegun(_)
         | F::RequestForgotten(_)
         | F::MapperAnswered(_)
-        | F::SettingsChanged(_)
-        | F::ClockCompared(_)
-        | F::KeyRotated(_)
-        | F::KeyRevoked(_)
-        | F::PeerKeysLearned(_)
-        | F::KeysNoted(_)
         | F::Woken(_) => None,
     }
 }
@@ -403,15 +392,9 @@ fn site_says(fact: &site_authority::Fact) -> Option<String> {
         F::ModificationFailed(fact) => Some(fact.refusal.to_string()),
         F::ShareAssigned(fact) => Some(format!("{}, a share of {}", fact.unit, fact.quantity)),
         F::QuantityReturned(fact) => Some(format!("{} of its share", fact.quantity)),
-        F::Commanded(fact) => Some(given_by(&fact.order)),
+        F::Common(fact) => common_says(fact),
         F::RightsRecalled(_)
         | F::RecallNoted(_)
-        | F::SettingsChanged(_)
-        | F::ClockCompared(_)
-        | F::KeyRotated(_)
-        | F::KeyRevoked(_)
-        | F::PeerKeysLearned(_)
-        | F::KeysNoted(_)
         | F::Stocked(_)
         | F::InventoryChanged(_)
         | F::DelegationIssued(_)
@@ -454,6 +437,14 @@ fn outcome(redeemed: bool) -> String {
 
 fn revision(request: &Request) -> String {
     format!("revision {}", request.history.revision)
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other facts are not about a lease")]
+fn common_says(fact: &CommonFact) -> Option<String> {
+    match fact {
+        CommonFact::Commanded(fact) => Some(given_by(&fact.order)),
+        _ => None,
+    }
 }
 
 fn given_by(order: &Order) -> String {

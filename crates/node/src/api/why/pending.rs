@@ -102,7 +102,9 @@ impl LeaseRefs {
             | Message::Credited { .. }
             | Message::Refused { .. }
             | Message::Keys { .. }
-            | Message::KeysNoted { .. } => false,
+            | Message::KeysNoted { .. }
+            | Message::Join(_)
+            | Message::Joined { .. } => false,
         }
     }
 }

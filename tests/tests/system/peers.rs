@@ -1,0 +1,192 @@
+//! Actors that become peers by an invitation, and are none any more.
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tenure_wait::{DEADLINE, eventually};
+
+use crate::deployment::{Deployment, stderr};
+use crate::network::free;
+
+/// A process with these tables that takes connections, and knows nobody.
+fn listening(tables: &str) -> Deployment {
+    Deployment::of(&format!("listen = \"{}\"\n{tables}", free()), folder())
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// The line of an invitation.
+#[track_caller]
+fn invited(by: &Deployment, how: &str) -> String {
+    let invitation = by.json(&format!("peer invite {how}"));
+    invitation["invitation"].as_str().expect("a line").to_owned()
+}
+
+/// Both become peers of each other.
+#[track_caller]
+fn befriend(inviter: &Deployment, role: &str, joiner: &Deployment) {
+    let line = invited(inviter, &format!("--role {role}"));
+    let peers = joiner.json(&format!("peer join {line} --wait"));
+    assert_eq!((&peers[0]["state"], &peers[0]["known_by"]), (&"peer".into(), &"invitation".into()));
+}
+
+/// Runs a command that must fail, with these words.
+#[track_caller]
+fn refused(at: &Deployment, line: &str, code: i32, words: &str) {
+    let output = at.tenure(line);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "tenure {line}: {said}");
+    assert!(said.contains(words), "tenure {line}: {said}");
+}
+
+/// A broker, a site that has delegated all it has to it, and a guest, all of them by invitation.
+fn three() -> (Deployment, Deployment, Deployment) {
+    let broker = listening("[broker.exchange]\n");
+    let site = listening("[site.alpha]\nunits = 2\n");
+    let guest = Deployment::of("[service-manager.guest]\n", folder());
+    befriend(&broker, "site-authority", &site);
+    befriend(&broker, "service-manager", &guest);
+    site.json("site delegate alpha exchange 2 node --for 2h");
+    eventually(DEADLINE, "the delegation at the broker", || {
+        broker.json("broker list")[0].to_string().contains("alpha").then_some(())
+    });
+    (broker, site, guest)
+}
+
+#[test]
+fn strangers_become_peers_by_invitation_and_lease_until_one_is_removed() {
+    let (mut broker, mut site, mut guest) = three();
+    guest.json("lease request 2 --for 1h --wait");
+    // What joined is in the journals.
+    for at in [&mut broker, &mut site, &mut guest] {
+        at.end("-KILL");
+        at.restart_up();
+    }
+    guest.json("lease extend 1 --for 10m --wait");
+    refused(&broker, "peer remove guest", 2, "it has tickets until");
+    refused(&guest, "peer remove exchange", 2, "lease 1.0 is of its tickets");
+    refused(&site, "peer remove exchange", 2, "units are delegated to it until");
+    refused(&broker, "peer remove alpha", 2, "is delegated by it");
+    guest.json("lease close 1 --wait");
+    eventually(DEADLINE, "the end of the tickets at the broker", || {
+        (broker.tenure("peer remove guest").status.code() == Some(0)).then_some(())
+    });
+    let left = broker.json("peer list").to_string();
+    assert!(!left.contains("guest"), "{left}");
+    eventually(DEADLINE, "the end of the connection", || {
+        let peers = guest.json("peer show exchange");
+        let error = peers[0]["error"].as_str().unwrap_or_default().to_owned();
+        (peers[0]["connected"] == false && error.contains("no peer")).then_some(())
+    });
+    // It comes back by another invitation once it has forgotten the first.
+    guest.json("peer remove exchange");
+    befriend(&broker, "service-manager", &guest);
+    let lease = guest.json("lease request 1 --for 1h --wait")[0]["lease"].clone();
+    guest.json(&format!("lease close {} --wait", lease.as_str().expect("a name")));
+    site.becomes_clean();
+}
+
+#[test]
+fn an_invitation_is_taken_once_by_the_right_actor_and_in_time() {
+    let broker = listening("[broker.exchange]\n");
+    let other = listening("[broker.other]\n");
+    let first = Deployment::of("[service-manager.guest]\n", folder());
+    let second = Deployment::of("[service-manager.guest]\n", folder());
+    let line = invited(&broker, "--role service-manager");
+    // Altered, cut short, of another kind of actor, by nobody.
+    let place = line.len() - 20;
+    let digit = if line.as_bytes()[place] == b'0' { "1" } else { "0" };
+    let altered = format!("{}{digit}{}", &line[..place], &line[place + 1..]);
+    let output = first.tenure(&format!("peer join {altered}"));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    refused(&first, &format!("peer join {}", &line[..place]), 2, "damaged");
+    refused(&first, "peer join exchange", 2, "is no invitation");
+    refused(&other, &format!("peer join {line}"), 2, "is for a service manager, and none is here");
+    refused(&other, &format!("peer join {line} --of other"), 2, "is for a service manager, and");
+    refused(&broker, &format!("peer join {line} --of exchange"), 2, "is its own");
+    // Used twice.
+    first.json(&format!("peer join {line} --wait"));
+    refused(&first, &format!("peer join {line}"), 2, "already");
+    refused(&second, &format!("peer join {line} --wait"), 77, "it was used before");
+    let peers = second.json("peer list");
+    assert_eq!((&peers[0]["state"], &peers[0]["connected"]), (&"refused".into(), &false.into()));
+    second.json("peer remove exchange");
+    // One name for two.
+    let line = invited(&broker, "--role service-manager");
+    refused(&second, &format!("peer join {line} --wait"), 77, "has another peer `guest`");
+    second.json("peer remove exchange");
+    let line = invited(&broker, "--role service-manager --name second");
+    second.json(&format!("peer join {line} --wait"));
+    assert_eq!(broker.json("peer show second")[0]["may"], Value::from(vec!["request"]));
+    // Too late.
+    let line = invited(&broker, "--role broker --expires 1ms");
+    refused(&other, &format!("peer join {line}"), 2, "has expired");
+    refused(&broker, "peer invite --role broker --expires 60d", 2, "at most 30d");
+    refused(&broker, "peer invite --role broker --may request", 2, "cannot `request`");
+    refused(&broker, "peer invite --role broker --name second", 2, "is the name of");
+    refused(&first, "peer invite --role broker", 2, "takes no connections");
+}
+
+#[test]
+fn an_invitation_is_taken_once_though_both_sides_are_killed_between_steps() {
+    let mut broker = listening("[broker.exchange]\n");
+    let mut guest = Deployment::of("[service-manager.guest]\n", folder());
+    let line = invited(&broker, "--role service-manager");
+    broker.end("-KILL");
+    // Nobody answers; the question is in the journal.
+    let asked = guest.json(&format!("peer join {line}"));
+    assert_eq!(asked[0]["state"], "joining");
+    refused(&guest, &format!("peer join {line} --wait --timeout 1ms"), 124, "is no peer yet");
+    guest.end("-KILL");
+    broker.restart_up();
+    guest.restart_up();
+    eventually(DEADLINE, "the answer", || {
+        (guest.json("peer show exchange")[0]["state"] == "peer").then_some(())
+    });
+    for at in [&mut broker, &mut guest] {
+        at.end("-KILL");
+        at.restart_up();
+    }
+    eventually(DEADLINE, "a connection", || {
+        (broker.json("peer show guest")[0]["connected"] == true).then_some(())
+    });
+    // It was used, though nobody remembers who has come.
+    let late = Deployment::of("[service-manager.late]\n", folder());
+    refused(&late, &format!("peer join {line} --wait"), 77, "it was used before");
+}
+
+#[test]
+fn peers_by_invitation_change_and_do_as_they_may() {
+    let (broker, site, guest) = three();
+    broker.json("peer set guest --may-nothing");
+    let output = guest.tenure("lease request 1 --for 1h --wait");
+    assert_eq!(output.status.code(), Some(77), "{}", stderr(&output));
+    broker.json("peer set guest --may request");
+    guest.json("lease request 1 --for 1h --wait");
+    guest.json("lease close 2 --wait");
+    let nowhere = free();
+    let peers = site.json(&format!("peer set exchange --address {nowhere}"));
+    assert_eq!(peers[0]["address"], nowhere.as_str(), "{peers}");
+    refused(&site, "peer set exchange --address nowhere", 2, "is no address to dial");
+    refused(&site, "peer set exchang --dials", 3, "no peer `exchang`");
+    site.becomes_clean();
+}
+
+#[test]
+fn a_peer_of_the_configuration_does_not_take_the_name_of_one_that_joined() {
+    let mut broker = listening("[broker.exchange]\n");
+    let guest = Deployment::of("[service-manager.guest]\n", folder());
+    befriend(&broker, "service-manager", &guest);
+    broker.end("-TERM");
+    let id = "3b1f3b0a3f2c4f4ba1f54ee3a5b9c1a3e7a2c0d94c5e6f708192a3b4c5d6e7f8";
+    let table =
+        format!("[broker.exchange]\n[peer.guest]\nrole = \"service-manager\"\nid = \"{id}\"\n");
+    let output = broker.fails_with(&table);
+    let said = stderr(&output);
+    assert!(
+        said.contains("`guest` is a peer by configuration and another one by invitation"),
+        "{said}"
+    );
+    broker.restart_with("[broker.exchange]\n");
+}
