@@ -319,17 +319,7 @@ impl Error {
             ),
             Self::Violated(_) => Some("docs/INVARIANTS.md says what each law asks for".to_owned()),
             Self::Usage(_) => Some("see `tenure --help`".to_owned()),
-            Self::Client(ClientError::NobodyThere { .. }) => Some(
-                "start one with `tenure dev`, or name its data folder with `--data`".to_owned(),
-            ),
-            Self::Client(ClientError::Denied { .. }) => {
-                Some(
-                    "run the command as the user who runs the deployment, as root, or as a member of its \
-                     `socket-group`"
-                        .to_owned(),
-                )
-            }
-            Self::Client(ClientError::Refused(no)) => no.help.clone(),
+            Self::Client(error) => help_of_client(error),
             Self::NotGranted(lease) if !lease.offers.is_empty() => Some(format!(
                 "take one of the offers with `tenure lease accept {0} --offer N`; `tenure lease show {0}` \
                  lists them",
@@ -362,8 +352,7 @@ impl Error {
             Self::Interrupted(None) => Some("`tenure lease list` shows all leases".to_owned()),
             Self::Void { help, .. } => Some(help.clone()),
             Self::Run(error) => error.help(),
-            Self::Client(_)
-            | Self::WithdrawnInTime { .. }
+            Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)
             | Self::Wrong(_)
             | Self::Ill(_)
@@ -373,5 +362,20 @@ impl Error {
             | Self::Show(_)
             | Self::Write(_) => None,
         }
+    }
+}
+
+fn help_of_client(error: &ClientError) -> Option<String> {
+    match error {
+        ClientError::NobodyThere { .. } => {
+            Some("start one with `tenure dev`, or name its data folder with `--data`".to_owned())
+        }
+        ClientError::Denied { .. } => Some(
+            "run the command as the user who runs the deployment, as root, or as a member of its \
+             `socket-group`"
+                .to_owned(),
+        ),
+        ClientError::Refused(no) => no.help.clone(),
+        ClientError::Broken { .. } | ClientError::Strange(_) | ClientError::TimedOut(_) => None,
     }
 }

@@ -142,9 +142,9 @@ struct Facts {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<usize>,
+    line: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    column: Option<usize>,
+    column: Option<u32>,
     /// The option of the command line that is to blame.
     #[serde(skip_serializing_if = "Option::is_none")]
     option: Option<String>,

@@ -156,8 +156,9 @@ impl<'a> Sources<'a> {
             return set.map_or(Place::Whole, |set| Place::Override(set.option.clone()));
         };
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let line = before.matches('\n').count() + 1;
-        let column = before[line_start..].chars().count() + 1;
+        let counted = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
+        let line = counted(before.matches('\n').count());
+        let column = counted(before[line_start..].chars().count());
         let span = span.start - start..span.end.saturating_sub(start);
         Place::File { file, line, column, span }
     }

@@ -19,9 +19,9 @@ pub enum Place {
         /// Which file, if there are several.
         file: Option<Box<str>>,
         /// The line, counted from 1.
-        line: usize,
+        line: u32,
         /// The column in characters, counted from 1.
-        column: usize,
+        column: u32,
         /// The bytes of the text that are to blame.
         span: Range<usize>,
     },

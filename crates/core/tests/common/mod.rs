@@ -267,15 +267,13 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
     let (link, id) = (ticket.bottom(), RequestId { origin: id(GUEST), number: 1 });
     let delegation = DelegationId { issuer: link.issuer, number: 1 };
     let receipts = vec![receipt(SITE, link, link.term.start())];
+    let waiting = Waiting { place: 1, expected: None, reason: "busy".to_owned() };
     let messages = vec![
         Message::Delegate { ticket: ticket.clone(), attributes: Attributes::new() },
         Message::Delegated { delegation, generation: 0 },
         Message::Request(request(GUEST, 1, 1, 0, HOUR)),
         Message::Granted { request: id, tickets: vec![(0, ticket.clone())] },
-        Message::Waiting {
-            request: id,
-            waiting: Waiting { place: 1, expected: None, reason: "busy".to_owned() },
-        },
+        Message::Waiting { request: id, waiting },
         Message::Offered { request: id, offers: Vec::new(), until: None, refusal: None },
         Message::Accept { request: id, offer: 1 },
         Message::Withdraw(request(GUEST, 1, 1, 0, HOUR)),
@@ -330,16 +328,17 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         Message::Pong { asked: link.term.start() },
         Message::Keys { number: 1 },
         Message::KeysNoted { number: 1 },
-        Message::Join(Box::new(Join {
-            invitation: invitation(),
-            name: Name::literal("guest"),
-            role: Role::ServiceManager,
-            address: None,
-        })),
+        Message::Join(Box::new(join())),
         Message::Joined { number: 1, fault: None },
     ];
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages
+}
+
+/// What who was invited says.
+fn join() -> Join {
+    let (name, role) = (Name::literal("guest"), Role::ServiceManager);
+    Join { invitation: invitation(), name, role, address: None }
 }
 
 /// An invitation of the broker for a service manager.

@@ -127,7 +127,7 @@ impl Way {
     fn pass(&self) -> Option<Pass> {
         match self {
             Self::Card(ticket) => Some(Pass::Ticket(latest(ticket))),
-            Self::Inviter(_, invitation) => Some(Pass::Invitation((**invitation).clone())),
+            Self::Inviter(_, invitation) => Some(Pass::Invitation(invitation.clone())),
             Self::Address(_) | Self::Inwards | Self::Stranger(..) => None,
         }
     }

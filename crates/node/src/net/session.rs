@@ -37,7 +37,7 @@ pub(super) enum Pass {
     /// A ticket of the site that is dialled.
     Ticket(Ticket),
     /// An invitation by the actor that is dialled.
-    Invitation(SignedInvitation),
+    Invitation(Box<SignedInvitation>),
 }
 
 /// What who is known by such a pass alone may say.
@@ -181,7 +181,7 @@ pub(super) async fn show(
 ) -> Result<(), SessionEnd> {
     let frame = match pass {
         Pass::Ticket(ticket) => Frame::Ticket(ticket),
-        Pass::Invitation(invitation) => Frame::Invitation(invitation),
+        Pass::Invitation(invitation) => Frame::Invitation(*invitation),
     };
     say(stream, &frame).await
 }
@@ -190,7 +190,7 @@ pub(super) async fn show(
 pub(super) async fn shown(stream: &mut (impl AsyncRead + Unpin)) -> Result<Pass, SessionEnd> {
     match first(stream, MAX_PASS).await? {
         Some((Frame::Ticket(ticket), _)) => Ok(Pass::Ticket(ticket)),
-        Some((Frame::Invitation(invitation), _)) => Ok(Pass::Invitation(invitation)),
+        Some((Frame::Invitation(invitation), _)) => Ok(Pass::Invitation(Box::new(invitation))),
         Some(_) => Err(SessionEnd::NoPass),
         None => Err(SessionEnd::Closed),
     }

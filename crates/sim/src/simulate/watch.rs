@@ -353,9 +353,10 @@ fn say(message: &Message) -> String {
                 tickets.iter().map(|(_, ticket)| format!("{} ({ticket})", ticket.hash())).collect();
             format!("{kind} {request}: {}", tickets.join(", "))
         }
-        Message::Keys { number } | Message::KeysNoted { number } => format!("{kind} {number}"),
-        Message::Join(join) => format!("{kind} {}", join.invitation.invitation.number),
-        Message::Joined { number, .. } => format!("{kind} {number}"),
+        Message::Keys { .. }
+        | Message::KeysNoted { .. }
+        | Message::Join(_)
+        | Message::Joined { .. } => format!("{kind} {}", number_of(message)),
         Message::Recall { .. }
         | Message::Recalled { .. }
         | Message::RecallNotice { .. }
@@ -365,25 +366,21 @@ fn say(message: &Message) -> String {
             format!("{kind} {} ({ticket}) for {lease}", ticket.hash())
         }
         Message::Leased { ticket, term, units } => {
-            let units: Vec<String> = units.iter().map(|unit| unit.unit.to_string()).collect();
-            format!("{kind} {ticket} {term} {}", units.join(" "))
+            format!("{kind} {ticket} {term} {}", in_one(units.iter().map(|unit| unit.unit)))
         }
         Message::Close { tickets } => {
-            let hashes: Vec<String> = tickets.iter().map(|t| t.hash().to_string()).collect();
-            format!("{kind} {}", hashes.join(" "))
+            format!("{kind} {}", in_one(tickets.iter().map(|ticket| ticket.hash())))
         }
         Message::Closed { ticket, refusal, receipts } => {
             let why = refusal.as_ref().map_or("ended", |refusal| refusal.word());
             format!("{kind} {ticket}: {why}, {} receipts", receipts.len())
         }
         Message::Credit { receipts } => {
-            let links: Vec<String> =
-                receipts.iter().map(|receipt| receipt.what.link.to_string()).collect();
-            format!("{kind} {}", links.join(" "))
+            format!("{kind} {}", in_one(receipts.iter().map(|receipt| receipt.what.link)))
         }
         Message::Credited { receipts } => {
             let named = receipts.iter().map(|(link, number)| format!("{link} {number}"));
-            format!("{kind} {}", named.collect::<Vec<_>>().join(", "))
+            format!("{kind} {}", in_one(named))
         }
         Message::Return { ticket, number, part } => {
             format!("{kind} {number} of {}: {part:?}", ticket.hash())
@@ -409,6 +406,21 @@ fn say(message: &Message) -> String {
         Message::Refused { subject, refusal, offers } => {
             format!("{kind} {subject:?}: {refusal}, {} offers", offers.len())
         }
+    }
+}
+
+fn in_one(words: impl Iterator<Item = impl ToString>) -> String {
+    words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// The number that a message is about, of those that are about no more.
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are said in full")]
+fn number_of(message: &Message) -> u64 {
+    match message {
+        Message::Keys { number } | Message::KeysNoted { number } => u64::from(*number),
+        Message::Join(join) => join.invitation.invitation.number,
+        Message::Joined { number, .. } => *number,
+        _ => 0,
     }
 }
 
