@@ -260,7 +260,7 @@ pub(crate) fn seal_bytes(who: u8, bytes: Vec<u8>) -> Sealed {
 }
 
 /// The kinds of messages that every role takes, of anybody.
-pub(crate) const TAKEN_BY_ALL: [&str; 4] = ["keys", "keys-noted", "ping", "pong"];
+pub(crate) const TAKEN_BY_ALL: [&str; 5] = ["join", "keys", "keys-noted", "ping", "pong"];
 
 /// One message of every kind, all about one ticket.
 pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {

@@ -274,7 +274,7 @@ const OF_A_PEER: &[Attack<Target>] = &[
         super::heard(stream, &[])
     }),
     ("frames of kinds to come", "1 answers", |site| {
-        let unknown = [frame(9, &[0; 9]), frame(0xff, &[0xff; 4096])];
+        let unknown = [frame(0x7f, &[0; 9]), frame(0xff, &[0xff; 4096])];
         format!("{} answers", site.answers(&unknown).len())
     }),
     ("a word that the site is behind, not signed by the site", "1 answers", |site| {
