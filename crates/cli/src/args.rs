@@ -18,6 +18,7 @@ use crate::live::args::{
     TicketCommand, UpArgs,
 };
 use crate::live::{KeysCommand, PeerCommand};
+use crate::plan::PlanCommand;
 use crate::workload::ShowArgs;
 
 /// Lease machines from independent owners through brokers, with signed tickets.
@@ -110,6 +111,11 @@ pub(crate) enum Command {
     Journal {
         #[command(subcommand)]
         command: JournalCommand,
+    },
+    /// Plan which part goes on which place, from files
+    Plan {
+        #[command(subcommand)]
+        command: PlanCommand,
     },
     /// Inspect logs of demand
     Workload {

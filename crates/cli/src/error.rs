@@ -197,6 +197,20 @@ pub(crate) enum Error {
     /// Something is wrong with a deployment.
     #[error("{}", .0.join("\n"))]
     Ill(Vec<String>),
+    /// A file has no problem that can be planned.
+    #[error("{}: {message}", .file.display())]
+    Problem {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// There is no plan.
+    #[error("`{0}` has no plan")]
+    NoPlan(String),
+    /// No plan was found.
+    #[error("no plan for `{0}` was found yet")]
+    NoPlanYet(String),
     /// The output cannot be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
@@ -222,11 +236,13 @@ impl Error {
     /// What the process ends with.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Wrong(_) | Self::Demand(_) => USAGE,
+            Self::Usage(_) | Self::Wrong(_) | Self::Demand(_) | Self::Problem { .. } => USAGE,
+            Self::NoPlan(_) => NO_SUCH,
             Self::TimedOut { .. }
             | Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)
             | Self::NotAnswered(_)
+            | Self::NoPlanYet(_)
             | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
             Self::NotJoined(_) => DENIED,
             Self::NoKey(_) => NO_SUCH,
@@ -352,7 +368,12 @@ impl Error {
             Self::Interrupted(None) => Some("`tenure lease list` shows all leases".to_owned()),
             Self::Void { help, .. } => Some(help.clone()),
             Self::Run(error) => error.help(),
-            Self::WithdrawnInTime { .. }
+            Self::Problem { .. } => Some("docs/PLANNING.md says what a problem is".to_owned()),
+            Self::NoPlanYet(_) => {
+                Some("give it more steps with `--steps`, or more time with `--limit`".to_owned())
+            }
+            Self::NoPlan(_)
+            | Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)
             | Self::Wrong(_)
             | Self::Ill(_)

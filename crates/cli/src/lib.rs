@@ -16,6 +16,7 @@ mod journal;
 mod keep;
 mod log;
 mod moment;
+mod plan;
 mod progress;
 mod render;
 mod run;
@@ -143,6 +144,7 @@ fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
         Command::Backup(args) => backup::backup(args, console.out),
         Command::Restore(args) => backup::restore(args, console.out),
         Command::Journal { command } => journal::run(command, console),
+        Command::Plan { command } => plan::run(command, console),
         Command::Workload { command: WorkloadCommand::Show(args) } => {
             Ok(workload::show(args, console.out)?)
         }

@@ -64,11 +64,16 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Interrupted(_)
         | Error::Void { .. }
         | Error::Ill(_)
+        | Error::Problem { .. }
+        | Error::NoPlan(_)
+        | Error::NoPlanYet(_)
         | Error::Write(_) => {
             let message = if let Error::Ill(wrong) = error {
                 wrong.iter().map(|wrong| printable(wrong)).collect::<Vec<_>>().join("\n")
             } else if let Error::Demand(wrong) = error {
                 printable_lines(wrong).into_owned()
+            } else if let Error::Problem { .. } = error {
+                printable_lines(&error.to_string()).into_owned()
             } else {
                 printable(&error.to_string()).into_owned()
             };
@@ -172,6 +177,10 @@ impl Facts {
                 }
             }
             Error::File { path, .. } => facts.file = Some(path.display().to_string()),
+            Error::Problem { file, message } => {
+                facts.file = Some(file.display().to_string());
+                facts.message.clone_from(message);
+            }
             Error::Usage(_) => {
                 // What follows the first paragraph is for people.
                 let message = facts.message.split("\n\n").next().unwrap_or_default();
@@ -206,6 +215,8 @@ impl Facts {
             | Error::Interrupted(_)
             | Error::Void { .. }
             | Error::Ill(_)
+            | Error::NoPlan(_)
+            | Error::NoPlanYet(_)
             | Error::Write(_) => {}
         }
         facts

@@ -1,0 +1,259 @@
+//! `tenure plan`: problems in files, answered without a deployment.
+
+mod export;
+mod legacy;
+mod read;
+mod show;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand, ValueEnum};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use tenure_plan::{Answer, CheckError, Problem, Settings, Solver, Status, check, solve_until};
+
+use crate::Console;
+use crate::args::SummaryFormat;
+use crate::error::Error;
+
+pub(crate) use export::ExportArgs;
+
+/// What `tenure plan` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Answer problems: which part goes where, or why there is no plan
+    Solve(SolveArgs),
+    /// Check a plan against its problem
+    Check(CheckArgs),
+    /// Write a problem in the format of another solver
+    Export(ExportArgs),
+}
+
+/// Answer problems: which part goes where, or why there is no plan.
+///
+/// A problem says what places have and what parts need (docs/PLANNING.md). Without --limit, the same problem
+/// and steps give the same answer everywhere.
+#[derive(Args, Debug)]
+#[command(after_help = SOLVE)]
+pub(crate) struct SolveArgs {
+    /// Problems: .toml, .json, .jsonl, .vbp, .bpp, .txt of the OR-Library, plain or .gz
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// The most steps for each problem; a step is one partial plan
+    #[arg(long, value_name = "N", default_value_t = Settings::STEPS)]
+    steps: u64,
+
+    /// The longest time for each problem, such as 1s; the answer then depends on the machine
+    #[arg(long, value_name = "TIME", value_parser = limit)]
+    limit: Option<Duration>,
+
+    /// The solver
+    #[arg(long, value_enum, default_value_t)]
+    solver: SolverName,
+
+    /// How many other plans to find
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    alternatives: usize,
+
+    /// Plan as if this place were gone [may be repeated]
+    #[arg(long, value_name = "PLACE")]
+    without: Vec<String>,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: PlanFormat,
+}
+
+const SOLVE: &str = "\
+Examples:
+  tenure plan solve config/planning/web.toml
+  tenure plan solve config/planning/web.toml --without node-b --alternatives 3
+  tenure plan solve requests.jsonl -o jsonl --limit 1s
+
+Exit codes: 0 a plan is printed, of several problems all are answered; 1 error, 2 a bad problem,
+3 there is no plan, 124 none was found in the steps or the time";
+
+/// How answers are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    /// Tables
+    #[default]
+    Table,
+    /// One JSON object, of several problems an array
+    Json,
+    /// One JSON object a line
+    Jsonl,
+}
+
+/// The solvers by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum SolverName {
+    /// Largest part first, each on the first place with room
+    FirstFit,
+    /// Simple rules, then improvements until the steps run out
+    Search,
+    /// Prove that there is no better plan, or none at all
+    Exact,
+    /// The first plan found
+    Any,
+    /// What suits the problem
+    #[default]
+    Auto,
+}
+
+impl From<SolverName> for Solver {
+    fn from(name: SolverName) -> Self {
+        match name {
+            SolverName::FirstFit => Self::FirstFit,
+            SolverName::Search => Self::Search,
+            SolverName::Exact => Self::Exact,
+            SolverName::Any => Self::Any,
+            SolverName::Auto => Self::Auto,
+        }
+    }
+}
+
+/// Check a plan against its problem.
+///
+/// Nothing of the solvers is used: every condition is evaluated and every sum made again.
+#[derive(Args, Debug)]
+#[command(after_help = CHECK)]
+pub(crate) struct CheckArgs {
+    /// The problem
+    #[arg(value_name = "PROBLEM")]
+    problem: PathBuf,
+
+    /// The plan, as `tenure plan solve -o json` prints it
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: SummaryFormat,
+}
+
+const CHECK: &str = "\
+Examples:
+  tenure plan check config/planning/web.toml plan.json
+
+Exit codes: 0 the plan keeps all rules, 1 it breaks some, 2 a bad problem";
+
+/// An answer with the time that it took.
+#[derive(Serialize)]
+struct Timed {
+    #[serde(flatten)]
+    answer: Answer,
+    /// Seconds of processor time.
+    cpu_s: f64,
+}
+
+pub(crate) fn run(command: &PlanCommand, console: &mut Console<'_>) -> Result<(), Error> {
+    match command {
+        PlanCommand::Solve(args) => solve(args, console),
+        PlanCommand::Check(args) => checked(args, console),
+        PlanCommand::Export(args) => export::export(args, console),
+    }
+}
+
+fn solve(args: &SolveArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let settings =
+        Settings { solver: args.solver.into(), steps: args.steps, alternatives: args.alternatives };
+    let mut problems = Vec::new();
+    for file in &args.files {
+        problems.extend(read::problems(file)?.into_iter().map(|problem| (file.clone(), problem)));
+    }
+    let several = problems.len() > 1;
+    let mut answers = Vec::new();
+    for (file, mut problem) in problems {
+        for place in &args.without {
+            problem =
+                problem.without(place).map_err(|error| read::bad(&file, &problem.name, &error))?;
+        }
+        let answer = timed(&problem, &settings, args.limit)
+            .map_err(|error| read::bad(&file, &problem.name, &error))?;
+        if args.output == PlanFormat::Jsonl {
+            show::line(&answer, console)?;
+        }
+        answers.push((problem, answer));
+    }
+    match args.output {
+        PlanFormat::Table if several => show::list(&answers, console)?,
+        PlanFormat::Table => {
+            for (problem, answer) in &answers {
+                show::one(problem, answer, console)?;
+            }
+        }
+        PlanFormat::Json => show::json(&answers, several, console)?,
+        PlanFormat::Jsonl => {}
+    }
+    verdict(&answers, several)
+}
+
+fn timed(
+    problem: &Problem,
+    settings: &Settings,
+    limit: Option<Duration>,
+) -> Result<Timed, tenure_plan::BadProblem> {
+    let (wall, processor) = (Instant::now(), processor_time());
+    let expired = || limit.is_some_and(|limit| wall.elapsed() >= limit);
+    // With a time limit alone, steps are no limit.
+    let steps = if limit.is_some() && settings.steps == Settings::STEPS {
+        u64::MAX
+    } else {
+        settings.steps
+    };
+    let answer = solve_until(problem, &Settings { steps, ..*settings }, &expired)?;
+    Ok(Timed { answer, cpu_s: (processor_time() - processor).as_secs_f64() })
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// What the exit code says.
+fn verdict(answers: &[(Problem, Timed)], several: bool) -> Result<(), Error> {
+    let unknown = answers.iter().find(|(_, timed)| timed.answer.status == Status::Unknown);
+    if let Some((problem, _)) = unknown {
+        return Err(Error::NoPlanYet(problem.name.clone()));
+    }
+    let infeasible = answers.iter().find(|(_, timed)| timed.answer.status == Status::Infeasible);
+    match infeasible {
+        Some((problem, _)) if !several => Err(Error::NoPlan(problem.name.clone())),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn checked(args: &CheckArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let problem = read::problem(&args.problem)?;
+    let plan: Answer = read::plan(&args.plan)?;
+    match check(&problem, &plan.plan) {
+        Ok(objective) => {
+            match args.output {
+                SummaryFormat::Table => {
+                    writeln!(console.out, "the plan keeps all rules: {objective}")?
+                }
+                SummaryFormat::Json => {
+                    let kept = serde_json::json!({ "objective": objective });
+                    writeln!(console.out, "{kept}")?;
+                }
+            }
+            Ok(())
+        }
+        Err(CheckError::Problem(error)) => Err(read::bad(&args.problem, &problem.name, &error)),
+        Err(CheckError::Plan(violations)) => {
+            Err(Error::Ill(violations.iter().map(ToString::to_string).collect()))
+        }
+    }
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    let span = tenure_sim::workload::parse_span(text).map_err(|error| error.to_string())?;
+    u64::try_from(span.as_micros())
+        .ok()
+        .filter(|micros| *micros > 0)
+        .map(Duration::from_micros)
+        .ok_or_else(|| "it must be above zero".to_owned())
+}

@@ -1,0 +1,148 @@
+//! Plans by simple rules, improved while steps are left.
+//!
+//! Equal places with nothing but room to share are packed as bins (see `pack`). All else is improved by
+//! large neighbourhood search (Shaw 1998): some blocks lose their places, and the exact solver places them
+//! anew beside the others.
+
+use crate::exact::{self, Found, Routes, Search, Steps};
+use crate::first_fit::{self, Order};
+use crate::model::Model;
+use crate::pack::{self, Items, Packed};
+use crate::score::Term;
+use crate::state::State;
+
+/// The best plan found.
+pub(crate) fn search(model: &Model<'_>, steps: &mut Steps<'_>) -> Option<Found> {
+    if let Some(items) = as_bins(model) {
+        return packed(model, &items, steps).map(|(plan, _)| plan);
+    }
+    let orders = [Order::FewestPlaces, Order::LargestShare, Order::Sum];
+    let plans = orders.into_iter().filter_map(|order| first_fit::first_fit(model, order, steps));
+    let best = plans.min_by_key(|plan| plan.score);
+    let mut best = best.or_else(|| any(model, steps))?;
+    improve(model, &mut best, steps);
+    Some(best)
+}
+
+/// A plan of the exact solver, which looks for the first only.
+fn any(model: &Model<'_>, steps: &mut Steps<'_>) -> Option<Found> {
+    let outcome = exact::search(model, Search { keep: 1, any: true }, None, steps);
+    outcome.plans.into_iter().next()
+}
+
+/// The problem as items and bins, if it is no more than that.
+pub(crate) fn as_bins(model: &Model<'_>) -> Option<Items> {
+    let equal = model.class.windows(2).all(|pair| pair[0] == pair[1]);
+    let terms = model.objective.iter().find(|term| !is_constant(model, **term));
+    let width = model.dimensions.len();
+    if !equal
+        || width == 0
+        || model.place_count() == 0
+        || terms != Some(&Term::Nodes)
+        || !first_fit::is_plain(model)
+    {
+        return None;
+    }
+    let sizes = (0..model.block_count())
+        .flat_map(|block| model.needs(model.part_of(model.block(block)[0])));
+    let items = Items::new(model.capacity_of(0).to_vec(), sizes.copied().collect());
+    let fits = |item: u32| {
+        items.size(item).iter().zip(&items.capacity).all(|(size, capacity)| size <= capacity)
+    };
+    (0..).take(items.len()).all(fits).then_some(items)
+}
+
+/// Whether all plans of a problem without rules are equal by a term.
+fn is_constant(model: &Model<'_>, term: Term) -> bool {
+    match term {
+        Term::Nodes => false,
+        Term::Installs => true,
+        Term::Spread | Term::Uses => model.partners.is_empty(),
+        Term::Favourites => model.rules.iter().all(|rules| rules.favourites.is_none()),
+        // All places are equal.
+        Term::Price => true,
+    }
+}
+
+/// The plan of the packing, and how many places are needed at least; none if there are not enough.
+pub(crate) fn packed(
+    model: &Model<'_>,
+    items: &Items,
+    steps: &mut Steps<'_>,
+) -> Option<(Found, u64)> {
+    let Packed { bins, bound } = pack::pack(items, steps);
+    if bins.len() > model.place_count() {
+        return None;
+    }
+    let mut state = State::new(model);
+    for (place, bin) in bins.iter().enumerate() {
+        bin.iter().for_each(|item| state.put(*item as usize, place));
+    }
+    Some((Routes::finish(model, &state, steps)?, bound))
+}
+
+/// Rounds without progress after which improving ends.
+const PATIENCE: u32 = 60;
+/// How many blocks are placed anew in a round.
+const NEIGHBOURS: usize = 10;
+/// The steps of a round.
+const ROUND: u64 = 2_000;
+
+/// Improves a plan round by round.
+fn improve(model: &Model<'_>, best: &mut Found, steps: &mut Steps<'_>) {
+    let blocks = model.block_count();
+    let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
+    let mut idle = 0;
+    while idle < PATIENCE && steps.left() > 0 && blocks > 0 {
+        let freed = neighbours(model, best, &mut draw);
+        let mut budget = steps.part(ROUND);
+        let found = exact::again(model, best, &freed, &mut budget);
+        steps.spend(&budget);
+        match found {
+            Some(found) if found.score < best.score => {
+                *best = found;
+                idle = 0;
+            }
+            Some(_) | None => idle += 1,
+        }
+    }
+}
+
+/// Some blocks that have to do with each other: those of two places, or with the same partners.
+fn neighbours(model: &Model<'_>, plan: &Found, draw: &mut Draw) -> Vec<usize> {
+    let blocks = model.block_count();
+    let first = draw.below(blocks);
+    let second = draw.below(blocks);
+    let mut freed: Vec<usize> = vec![first];
+    let hosts = [plan.host[first], plan.host[second]];
+    freed.extend(model.partners(first).iter().map(|(partner, _)| *partner as usize));
+    freed.extend(
+        model
+            .network
+            .links_of(first)
+            .iter()
+            .flat_map(|link| model.network.links[*link as usize].ends.map(|end| end as usize)),
+    );
+    freed.extend((0..blocks).filter(|block| hosts.contains(&plan.host[*block])));
+    while freed.len() < NEIGHBOURS.min(blocks) {
+        freed.push(draw.below(blocks));
+    }
+    freed.truncate(NEIGHBOURS);
+    freed.sort_unstable();
+    freed.dedup();
+    freed
+}
+
+/// Numbers that are spread evenly, the same in every run (`SplitMix64`).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^= bits >> 31;
+        usize::try_from(bits % limit as u64).unwrap_or(0)
+    }
+}

@@ -1,0 +1,270 @@
+//! Small random problems, answered by trying every placement and every path, judged by the checker.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails has nothing else to say")]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use tenure_plan::{
+    Amount, Edge, Library, Link, Objective, Package, Part, Place, Plan, Price, Problem, Properties,
+    Settings, Solver, Status, Term, UnitPrice, Uses, check, solve,
+};
+
+const PLACES: [&str; 4] = ["a", "b", "c", "d"];
+const PARTS: [&str; 4] = ["p", "q", "r", "s"];
+
+fn package(index: usize) -> Package {
+    format!("app/svc{index}/1.0/main/1.0").parse().unwrap()
+}
+
+fn library() -> Package {
+    "lib/base/1.0/main/1.2".parse().unwrap()
+}
+
+fn amounts(cpu: u64, memory: u64) -> BTreeMap<String, Amount> {
+    BTreeMap::from([("cpu".into(), Amount::number(cpu)), ("memory".into(), Amount::number(memory))])
+}
+
+prop_compose! {
+    fn place()(cpu in 0_u64..8, memory in 0_u64..8, fast in any::<bool>(), installed in 0_usize..6, base in any::<bool>(), price in 0_u64..3) -> Place {
+        let mut attributes = Properties::default();
+        attributes.insert("fast", fast.into());
+        let mut packages: Vec<Package> = (installed < 4).then(|| package(installed)).into_iter().collect();
+        packages.extend(base.then(library));
+        Place { capacity: amounts(cpu, memory), attributes, installed: packages, price: UnitPrice::Same(Price::from_millionths(price * 1_500_000)), ..Place::default() }
+    }
+}
+
+prop_compose! {
+    fn part()(cpu in 0_u64..4, memory in 0_u64..4, rule in 0_u8..8, reuse in any::<bool>(), kind in 0_usize..6, favourite in 0_usize..8) -> Part {
+        Part {
+            needs: amounts(cpu, memory),
+            condition: (rule == 0).then(|| "fast".parse().unwrap()),
+            software: if rule == 1 { vec!["lib/base/>=1/main/*".parse().unwrap()] } else { Vec::new() },
+            depends: if rule == 2 || rule == 3 { vec![library()] } else { Vec::new() },
+            only: (rule == 4).then(|| vec!["a".into(), "b".into()]),
+            package: (kind < 4).then(|| package(kind)),
+            favourites: PLACES.get(favourite).map(|place| (*place).to_owned()).into_iter().filter(|place| place == "a").collect(),
+            reuse,
+            ..Part::default()
+        }
+    }
+}
+
+fn named<T>(items: Vec<T>, names: &[&str], set: impl Fn(&mut T, String)) -> Vec<T> {
+    let mut items = items;
+    items.iter_mut().zip(names).for_each(|(item, name)| set(item, (*name).to_owned()));
+    items
+}
+
+prop_compose! {
+    fn problem()(
+        places in proptest::collection::vec(place(), 1..4),
+        parts in proptest::collection::vec(part(), 1..4),
+        same in (0_usize..9, 0_usize..9),
+        apart in (0_usize..6, 0_usize..6),
+        uses in proptest::collection::vec((0_usize..4, 0_usize..4, 1_u64..4), 0..3),
+        edges in proptest::collection::vec((0_usize..4, 0_usize..4, 0_u64..6, 0_u64..4, 0_u64..3), 0..6),
+        links in proptest::collection::vec((0_usize..4, 0_usize..4, 1_u64..4, proptest::option::of(0_u32..3), proptest::option::of(0_u64..4)), 0..3),
+        objective in Just(vec![Term::Installs, Term::Nodes, Term::Spread, Term::Uses, Term::Favourites, Term::Price]).prop_shuffle(),
+        terms in 0_usize..7,
+    ) -> Problem {
+        let place = named(places, &PLACES, |place, name| place.name = name);
+        let mut part = named(parts, &PARTS, |part, name| part.name = name);
+        for only in part.iter_mut().filter_map(|part| part.only.as_mut()) {
+            only.retain(|name| place.iter().any(|place| place.name == *name));
+        }
+        let pair = |one: usize, other: usize| (one < part.len() && other < part.len() && one != other).then(|| vec![PARTS[one].to_owned(), PARTS[other].to_owned()]);
+        let same_host: Vec<_> = pair(same.0, same.1).into_iter().collect();
+        let apart: Vec<_> = pair(apart.0, apart.1).into_iter().filter(|list| !same_host.iter().any(|same| same.iter().all(|name| list.contains(name)))).collect();
+        let uses = uses.into_iter().filter(|(from, to, _)| pair(*from, *to).is_some());
+        let uses = uses.map(|(from, to, weight)| Uses { from: PARTS[from].into(), to: PARTS[to].into(), weight });
+        let edges = edges.into_iter().filter(|(from, to, ..)| *from < place.len() && *to < place.len() && from != to);
+        let edge = edges.enumerate().map(|(index, (from, to, capacity, price, latency))| Edge {
+            name: Some(format!("e{index}")),
+            ends: [PLACES[from].into(), PLACES[to].into()],
+            capacity: Amount::number(capacity),
+            latency: Some(Amount::number(latency)),
+            price: Price::from_millionths(price * 1_000_000),
+            attributes: Properties::default(),
+        });
+        let links = links.into_iter().filter(|(from, to, ..)| pair(*from, *to).is_some());
+        let link = links.enumerate().map(|(index, (from, to, bandwidth, hops, latency))| Link {
+            name: Some(format!("l{index}")),
+            ends: [PARTS[from].into(), PARTS[to].into()],
+            bandwidth: Amount::number(bandwidth),
+            latency: latency.map(Amount::number),
+            hops,
+            condition: None,
+        });
+        let libraries = vec![Library { package: library(), needs: amounts(1, 1), depends: Vec::new() }];
+        Problem {
+            name: "random".into(),
+            objective: objective.into_iter().take(terms).collect(),
+            library: libraries,
+            same_host,
+            apart,
+            uses: uses.collect(),
+            edge: edge.collect(),
+            link: link.collect(),
+            place,
+            part,
+        }
+    }
+}
+
+/// All plans that the checker accepts; the least of their values.
+fn least(problem: &Problem) -> Option<Vec<u64>> {
+    let (places, parts) = (problem.place.len(), problem.part.len());
+    let mut best: Option<Vec<u64>> = None;
+    for number in 0..places.pow(u32::try_from(parts).unwrap()) {
+        let hosts: Vec<usize> = (0..parts)
+            .map(|part| number / places.pow(u32::try_from(part).unwrap()) % places)
+            .collect();
+        let mut plan = placed(problem, &hosts);
+        paths(problem, &hosts, 0, &mut plan, &mut best);
+    }
+    best
+}
+
+fn placed(problem: &Problem, hosts: &[usize]) -> Plan {
+    let mut plan = Plan::default();
+    for (part, host) in problem.part.iter().zip(hosts) {
+        let place = &problem.place[*host];
+        plan.placement.insert(part.name.clone(), vec![place.name.clone()]);
+        if part.reuse
+            && part.package.as_ref().is_some_and(|package| place.installed.contains(package))
+        {
+            plan.reused.push(part.name.clone());
+            continue;
+        }
+        let install = plan.install.entry(place.name.clone()).or_default();
+        install.extend(part.package.iter().map(ToString::to_string));
+        let base = library().to_string();
+        if !part.depends.is_empty()
+            && !place.installed.contains(&library())
+            && !install.contains(&base)
+        {
+            install.push(base);
+        }
+    }
+    plan
+}
+
+/// Tries all paths of the links from `link` on.
+fn paths(
+    problem: &Problem,
+    hosts: &[usize],
+    link: usize,
+    plan: &mut Plan,
+    best: &mut Option<Vec<u64>>,
+) {
+    let Some(asked) = problem.link.get(link) else {
+        if let Ok(objective) = check(problem, plan) {
+            let values = values(&objective);
+            if best.as_ref().is_none_or(|best| values < *best) {
+                *best = Some(values);
+            }
+        }
+        return;
+    };
+    let host = |name: &str| hosts[problem.part.iter().position(|part| part.name == name).unwrap()];
+    let (from, to) = (host(&asked.ends[0]), host(&asked.ends[1]));
+    let mut found = Vec::new();
+    walk(
+        problem,
+        PLACES[from],
+        PLACES[to],
+        &mut vec![PLACES[from].to_owned()],
+        &mut Vec::new(),
+        &mut found,
+    );
+    for path in found {
+        plan.paths.insert(asked.name.clone().unwrap(), path);
+        paths(problem, hosts, link + 1, plan, best);
+    }
+}
+
+fn walk(
+    problem: &Problem,
+    at: &str,
+    to: &str,
+    seen: &mut Vec<String>,
+    path: &mut Vec<String>,
+    found: &mut Vec<Vec<String>>,
+) {
+    if at == to {
+        found.push(path.clone());
+        return;
+    }
+    for edge in &problem.edge {
+        let [one, other] = &edge.ends;
+        let next = if one == at {
+            other
+        } else if other == at {
+            one
+        } else {
+            continue;
+        };
+        if seen.contains(next) {
+            continue;
+        }
+        seen.push(next.clone());
+        path.push(edge.name.clone().unwrap());
+        walk(problem, next, to, seen, path, found);
+        path.pop();
+        seen.pop();
+    }
+}
+
+fn values(objective: &Objective) -> Vec<u64> {
+    objective.iter().map(|(_, value)| value).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_exact_solver_finds_the_least_of_all_plans(problem in problem()) {
+        let answer = solve(&problem, &Settings { solver: Solver::Exact, ..Settings::default() }).unwrap();
+        match least(&problem) {
+            None => {
+                prop_assert_eq!(answer.status, Status::Infeasible);
+                let why = answer.why.unwrap();
+                prop_assert!(!why.parts.is_empty());
+                prop_assert!(why.irreducible);
+            }
+            Some(least) => {
+                prop_assert_eq!(answer.status, Status::Optimal);
+                let checked = check(&problem, &answer.plan).unwrap();
+                prop_assert_eq!(&checked, answer.objective.as_ref().unwrap());
+                prop_assert_eq!(values(&checked), least);
+            }
+        }
+    }
+
+    #[test]
+    fn plans_of_every_solver_keep_the_rules(problem in problem()) {
+        let best = least(&problem);
+        for solver in [Solver::FirstFit, Solver::Search, Solver::Any, Solver::Auto] {
+            let answer = solve(&problem, &Settings { solver, alternatives: 2, ..Settings::default() }).unwrap();
+            match answer.status {
+                Status::Optimal | Status::Feasible => {
+                    let checked = check(&problem, &answer.plan).unwrap();
+                    prop_assert_eq!(Some(&checked), answer.objective.as_ref());
+                    prop_assert!(best.as_ref().is_some_and(|best| values(&checked) >= *best));
+                }
+                Status::Infeasible => prop_assert_eq!(&best, &None),
+                Status::Unknown => {}
+            }
+            for other in &answer.alternatives {
+                let checked = check(&problem, &other.plan).unwrap();
+                prop_assert_eq!(&checked, &other.objective);
+                prop_assert!(values(&checked) >= values(answer.objective.as_ref().unwrap()));
+            }
+            for offer in &answer.offers {
+                prop_assert!(!offer.plan.placement.is_empty());
+            }
+        }
+    }
+}
