@@ -72,6 +72,7 @@ fn strikes(family: Family) -> u32 {
         Family::Pause => 12,
         Family::Twin => 8,
         Family::DishonestBroker | Family::DishonestGuest => 80,
+        Family::Connection => 60,
         Family::Loss
         | Family::Duplication
         | Family::Delay
@@ -201,6 +202,10 @@ impl World {
             Family::Twin => self.second_instance(),
             Family::DishonestBroker => self.dishonest_broker(),
             Family::DishonestGuest => self.dishonest_guest(),
+            Family::Connection => {
+                self.break_connection();
+                Ok(())
+            }
             Family::Loss
             | Family::Duplication
             | Family::Delay
@@ -230,6 +235,15 @@ impl World {
                 self.wire.cut(other, one, until);
             }
         }
+    }
+
+    /// A connection breaks, with all that is on its way, and comes about again after a while.
+    fn break_connection(&mut self) {
+        let (one, all) = (self.somebody(Family::Connection), self.participants.len());
+        let other = (one + 1 + self.sampler(Family::Connection).below(all - 1)) % all;
+        let retry = self.setting.retry_policy.longest;
+        let until = self.now.plus(self.sampler(Family::Connection).scaled(Span::SECOND, retry));
+        self.wire.break_off((one, other), self.now, until);
     }
 
     /// Within the margin: no clock is further from the true time than half of it.

@@ -165,6 +165,12 @@ faults! {
         FalseReceipt = "guest shows a false receipt",
         OddAsks = "guest asks what makes no sense",
     }
+    /// Connections break with what is on them, hold only so much, and come about late where a card is missing.
+    Connection = "connection" {
+        Broken = "connection broken",
+        Full = "queue of a connection full",
+        NoCard = "site not found before its card came",
+    }
 }
 
 impl fmt::Display for Family {

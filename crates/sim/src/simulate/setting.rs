@@ -148,6 +148,10 @@ impl Setting {
         let signed =
             if adversaries.iter().any(|adversary| families.contains(adversary)) { 12 } else { 2 };
         let scheme = if sampler.percent(signed) { Scheme::Ed25519 } else { Scheme::None };
+        // A draw of its own, so that seeds without it are what they were.
+        if Stream::Family(Family::Connection).sampler(chance).percent(50) {
+            families.insert(Family::Connection);
+        }
         families.retain(|family| !options.without.contains(family));
         let brokers = brokers(sampler, &families);
         let guests = guests(sampler, &families, term);
@@ -217,7 +221,8 @@ fn clock_check(sampler: &mut Sampler) -> Option<Span> {
     sampler.percent(50).then_some(pause)
 }
 
-/// Most families are on, dishonesty and wild clocks less often; never so few that nothing happens.
+/// Most families are on, dishonesty and wild clocks less often; never so few that nothing happens. Of connections
+/// it is drawn apart.
 fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
     loop {
         let on = |family: &&Family| {
@@ -237,9 +242,11 @@ fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
                 | Family::Twin
                 | Family::Driver
                 | Family::Mapper => 65,
+                Family::Connection => 0,
             })
         };
-        let families: BTreeSet<Family> = Family::ALL.iter().filter(on).copied().collect();
+        let drawn = Family::ALL.iter().filter(|family| **family != Family::Connection);
+        let families: BTreeSet<Family> = drawn.filter(on).copied().collect();
         let rich = [Family::Crash, Family::Driver, Family::Storage, Family::Mapper];
         if families.len() >= 5 && rich.iter().filter(|family| families.contains(family)).count() > 1
         {

@@ -1,8 +1,10 @@
 //! The wire: on top of the emulator's network, which loses, doubles and delays, it cuts actors off, lets
-//! messages arrive hours late or just at a boundary, and repeats those of the past.
+//! messages arrive hours late or just at a boundary, and repeats those of the past. Each two have a connection, which
+//! breaks, holds only so much, and of a guest with a site comes about only once the guest has the site's card.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tenure_core::actor::Role;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::wire::message::{Message, Sealed, Sequence};
 
@@ -15,6 +17,9 @@ use crate::random::Chance;
 /// How many messages of the past are kept to be replayed.
 const KEPT: usize = 128;
 
+/// How many messages of one actor to another leave at one instant, before the next ones find no room.
+const QUEUE: u32 = 6;
+
 /// How messages are delivered.
 pub(super) struct Wire {
     faulty: Network,
@@ -22,6 +27,22 @@ pub(super) struct Wire {
     /// Who does not reach whom, until when.
     cuts: BTreeMap<(usize, usize), Time>,
     past: VecDeque<(usize, Sealed)>,
+    connections: BTreeMap<(usize, usize), Connection>,
+    /// How many messages have left one for another, at which instant.
+    queues: BTreeMap<(usize, usize), (Time, u32)>,
+}
+
+/// The connection of two actors.
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    /// When it broke last.
+    broke: Time,
+    /// Since when there is one again.
+    since: Time,
+}
+
+fn pair(one: usize, other: usize) -> (usize, usize) {
+    (one.min(other), one.max(other))
 }
 
 impl Wire {
@@ -33,7 +54,34 @@ impl Wire {
             sound: Network::new(chance, &sound),
             cuts: BTreeMap::new(),
             past: VecDeque::new(),
+            connections: BTreeMap::new(),
+            queues: BTreeMap::new(),
         }
+    }
+
+    /// The connection of two breaks, and is there again at an instant.
+    pub(super) fn break_off(&mut self, (one, other): (usize, usize), now: Time, until: Time) {
+        self.connections.insert(pair(one, other), Connection { broke: now, since: until });
+    }
+
+    /// Whether a message that was sent by one at an instant was on a connection that has broken since.
+    pub(super) fn has_lost(&self, (from, sent): (usize, Time), to: usize) -> bool {
+        self.connections.get(&pair(from, to)).is_some_and(|connection| sent <= connection.broke)
+    }
+
+    /// Whether one has no connection with another.
+    fn is_apart(&self, from: usize, to: usize, now: Time) -> bool {
+        self.connections.get(&pair(from, to)).is_some_and(|connection| now < connection.since)
+    }
+
+    /// Whether one has sent another so much at this instant that there is no room for more.
+    fn is_full(&mut self, from: usize, to: usize, now: Time) -> bool {
+        let (at, count) = self.queues.entry((from, to)).or_insert((now, 0));
+        if *at != now {
+            (*at, *count) = (now, 0);
+        }
+        *count += 1;
+        *count > QUEUE
     }
 
     /// Cuts one from another until an instant.
@@ -82,6 +130,10 @@ impl World {
             self.watch.fault(Fault::CutOff);
             return Vec::new();
         }
+        if let Some(fault) = self.unconnected(from, to) {
+            self.watch.fault(fault);
+            return Vec::new();
+        }
         match fates.len() {
             0 => self.watch.fault(Fault::Lost),
             1 => {}
@@ -96,6 +148,35 @@ impl World {
             arrivals.push(late.unwrap_or_else(|| (now.plus(takes), false)));
         }
         arrivals
+    }
+
+    /// Why a message does not get onto a connection, if it does not.
+    fn unconnected(&mut self, from: usize, to: usize) -> Option<Fault> {
+        if !self.setting.has(Family::Connection) {
+            return None;
+        }
+        self.meet(from, to);
+        let now = self.now;
+        let broke = self.wire.connections.get(&pair(from, to)).map(|connection| connection.broke);
+        if self.wire.is_apart(from, to, now) {
+            return Some(if broke == Some(Time::MIN) { Fault::NoCard } else { Fault::Broken });
+        }
+        self.wire.is_full(from, to, now).then_some(Fault::Full)
+    }
+
+    /// A guest that has a ticket of a site for the first time may have to wait for the site's card.
+    fn meet(&mut self, from: usize, to: usize) {
+        let roles = [from, to].map(|who| self.participants[who].role);
+        let strangers =
+            roles.contains(&Role::ServiceManager) && roles.contains(&Role::SiteAuthority);
+        if !strangers || self.wire.connections.contains_key(&pair(from, to)) {
+            return;
+        }
+        let (longest, sampler) =
+            (self.setting.retry_policy.longest, self.sampler(Family::Connection));
+        let waits = sampler.percent(50).then(|| sampler.scaled(Span::SECOND, longest));
+        let since = self.now.plus(waits.unwrap_or(Span::ZERO));
+        self.wire.connections.insert(pair(from, to), Connection { broke: Time::MIN, since });
     }
 
     /// When a message arrives that is held up: hours later, or just at a boundary of its ticket.
@@ -133,7 +214,7 @@ impl World {
         let place = self.sampler(Family::Replay).below(count.max(1));
         let Some((to, sealed)) = self.wire.past().get(place).cloned() else { return };
         self.watch.fault(Fault::Replayed);
-        self.later(self.now, Event::Message { to, sealed, edge: false });
+        self.later(self.now, Event::Message { to, sealed, edge: false, sent: None });
     }
 }
 

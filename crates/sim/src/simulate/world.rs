@@ -53,11 +53,13 @@ pub(super) struct World {
 
 /// What is on its way.
 pub(super) enum Event {
-    /// A message, and whether it was held up until a boundary of what it is about.
+    /// A message, and whether it was held up until a boundary of what it is about. `sent` says by whom and when, if
+    /// it is on a connection.
     Message {
         to: usize,
         sealed: Sealed,
         edge: bool,
+        sent: Option<(usize, Time)>,
     },
     Answer {
         to: usize,
@@ -203,7 +205,11 @@ impl World {
 
     fn event(&mut self, event: Event) -> Result<(), Violation> {
         match event {
-            Event::Message { to, sealed, edge } => {
+            Event::Message { to, sealed, edge, sent } => {
+                if !self.healed && sent.is_some_and(|sent| self.wire.has_lost(sent, to)) {
+                    self.watch.fault(Fault::Broken);
+                    return Ok(());
+                }
                 if edge {
                     self.watch.arrives(self.now, &self.participants[to], &sealed);
                 }
@@ -309,7 +315,8 @@ impl World {
         let Some(&to) = self.by_id.get(&to) else { return };
         let arrivals = self.fates(from, to, (sequence, kind), sealed);
         for (at, edge) in arrivals {
-            self.later(at, Event::Message { to, sealed: sealed.clone(), edge });
+            let sent = Some((from, self.now));
+            self.later(at, Event::Message { to, sealed: sealed.clone(), edge, sent });
         }
     }
 

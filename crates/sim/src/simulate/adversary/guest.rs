@@ -66,7 +66,7 @@ impl World {
         let redeem = self.redeem(ticket);
         let (_, sealed) = self.forged_envelope(who, site, redeem);
         if let Some(at) = self.participants[to].clock.when(start) {
-            self.later(at, Event::Message { to, sealed, edge: true });
+            self.later(at, Event::Message { to, sealed, edge: true, sent: None });
         }
     }
 
