@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::apart::{ANYWHERE, address, alone, knowing};
 use common::{Plans, ROLES, ask, block_on, now, of, parts, signer, state, stocked, until};
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
@@ -14,57 +14,8 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_node::clock::WallClock;
 use tenure_node::deployment::{Deployment, Running};
-use tenure_node::net::{Listen, LocalActor, Network, NetworkSettings, Remote};
+use tenure_node::net::{Listen, LocalActor, NetworkSettings};
 use tenure_wait::{DEADLINE, eventually_async};
-
-/// Where nobody else listens.
-const ANYWHERE: &str = "127.0.0.1:0";
-
-/// One of the three actors in a deployment of its own, with what it knows of the others' addresses.
-async fn alone(
-    folder: &Path,
-    role: Role,
-    listen: Option<SocketAddr>,
-    addresses: &[(Role, SocketAddr)],
-) -> Running {
-    let known = ROLES.map(|(_, role)| role);
-    knowing(folder, role, listen, (&known, addresses)).await
-}
-
-/// As [`alone`], of an actor that knows those of some roles only.
-async fn knowing(
-    folder: &Path,
-    role: Role,
-    listen: Option<SocketAddr>,
-    (known, addresses): (&[Role], &[(Role, SocketAddr)]),
-) -> Running {
-    let plans = Plans::default();
-    let index = |role| ROLES.iter().position(|(_, other)| *other == role).expect("a role");
-    let own = |role| signer(&plans, u8::try_from(index(role)).expect("one of three"));
-    let remotes = ROLES.iter().filter(|(_, other)| *other != role).map(|&(name, other)| Remote {
-        id: own(other).id(),
-        name: Name::literal(name),
-        role: other,
-        address: addresses.iter().find(|(of, _)| *of == other).map(|(_, at)| at.to_string()),
-    });
-    let remotes = remotes.filter(|remote| known.contains(&remote.role)).collect();
-    let name = Name::literal(ROLES[index(role)].0);
-    let actors = vec![LocalActor { name, role, signer: own(role) }];
-    let listen = listen.map(Listen::At);
-    let network = NetworkSettings { listen, public: None, actors, remotes };
-    let deployment = Deployment {
-        parts: vec![parts(folder, &plans).remove(index(role))],
-        clock: Arc::new(WallClock::new()),
-        threads: NonZeroUsize::MIN,
-        limits: plans.limits,
-        network: Some(network),
-    };
-    deployment.start().await.expect("it starts")
-}
-
-fn address(running: &Running) -> SocketAddr {
-    running.network().and_then(Network::address).expect("it listens")
-}
 
 /// A site that only listens, a broker that listens and dials the site, a guest that only dials.
 struct Apart {
@@ -75,12 +26,14 @@ struct Apart {
 
 impl Apart {
     async fn start(folder: &Path) -> Self {
+        let plans = Plans::default();
         let anywhere = Some(ANYWHERE.parse().expect("an address"));
-        let site = alone(folder, Role::SiteAuthority, anywhere, &[]).await;
+        let site = alone((folder, &plans), Role::SiteAuthority, anywhere, &[]).await;
         let at_site = (Role::SiteAuthority, address(&site));
-        let broker = alone(folder, Role::Broker, anywhere, &[at_site]).await;
+        let broker = alone((folder, &plans), Role::Broker, anywhere, &[at_site]).await;
         let at_broker = (Role::Broker, address(&broker));
-        let guest = alone(folder, Role::ServiceManager, None, &[at_site, at_broker]).await;
+        let guest =
+            alone((folder, &plans), Role::ServiceManager, None, &[at_site, at_broker]).await;
         stocked(&of(&broker, Role::Broker)).await;
         Self { site, broker, guest }
     }
@@ -109,7 +62,7 @@ fn a_lease_lives_between_processes_that_know_each_other_by_their_keys() {
 
 #[test]
 fn a_process_that_comes_back_is_reached_again_and_no_lease_is_lost() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, plans) = (tempfile::tempdir().unwrap(), Plans::default());
     block_on(&actix::System::new(), async {
         let Apart { site, broker, guest: running } = Apart::start(folder.path()).await;
         let guest = of(&running, Role::ServiceManager);
@@ -124,7 +77,7 @@ fn a_process_that_comes_back_is_reached_again_and_no_lease_is_lost() {
         let down =
             || running.network().unwrap().connections().any(|line| line.standing.error.is_some());
         eventually_async(DEADLINE, "a guest that misses its site", async || down()).await;
-        let site = alone(folder.path(), Role::SiteAuthority, Some(at), &[]).await;
+        let site = alone((folder.path(), &plans), Role::SiteAuthority, Some(at), &[]).await;
         until(&guest, second, "Active").await;
         assert_eq!(state(&guest, first).await, "Active");
         guest.command(GuestCommand::Close { lease: first }).await.unwrap();
@@ -135,17 +88,18 @@ fn a_process_that_comes_back_is_reached_again_and_no_lease_is_lost() {
 
 #[test]
 fn a_guest_finds_the_site_of_its_ticket_and_is_let_in_by_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, plans) = (tempfile::tempdir().unwrap(), Plans::default());
     let folder = folder.path();
     block_on(&actix::System::new(), async {
         let anywhere = Some(ANYWHERE.parse().unwrap());
         let of_broker = &[Role::Broker][..];
-        let site = knowing(folder, Role::SiteAuthority, anywhere, (of_broker, &[])).await;
+        let site = knowing((folder, &plans), Role::SiteAuthority, anywhere, (of_broker, &[])).await;
         let at_site = (Role::SiteAuthority, address(&site));
-        let broker = alone(folder, Role::Broker, anywhere, &[at_site]).await;
+        let broker = alone((folder, &plans), Role::Broker, anywhere, &[at_site]).await;
         let at_broker = [(Role::Broker, address(&broker))];
-        let start =
-            async || knowing(folder, Role::ServiceManager, None, (of_broker, &at_broker)).await;
+        let start = async || {
+            knowing((folder, &plans), Role::ServiceManager, None, (of_broker, &at_broker)).await
+        };
         let running = start().await;
         stocked(&of(&broker, Role::Broker)).await;
         let guest = of(&running, Role::ServiceManager);
@@ -209,17 +163,23 @@ fn actors_of_one_process_need_no_connection_with_each_other() {
 
 #[test]
 fn both_sides_may_dial_at_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, plans) = (tempfile::tempdir().unwrap(), Plans::default());
     block_on(&actix::System::new(), async {
         let anywhere = Some(ANYWHERE.parse().unwrap());
-        let site = alone(folder.path(), Role::SiteAuthority, anywhere, &[]).await;
+        let site = alone((folder.path(), &plans), Role::SiteAuthority, anywhere, &[]).await;
         let at_site = address(&site);
-        let broker =
-            alone(folder.path(), Role::Broker, anywhere, &[(Role::SiteAuthority, at_site)]).await;
+        let broker = alone(
+            (folder.path(), &plans),
+            Role::Broker,
+            anywhere,
+            &[(Role::SiteAuthority, at_site)],
+        )
+        .await;
         let at_broker = (Role::Broker, address(&broker));
         site.stop().await.unwrap();
         // From now on each dials the other.
-        let site = alone(folder.path(), Role::SiteAuthority, Some(at_site), &[at_broker]).await;
+        let site =
+            alone((folder.path(), &plans), Role::SiteAuthority, Some(at_site), &[at_broker]).await;
         let connected = || {
             [&site, &broker].into_iter().all(|running| {
                 running.network().unwrap().connections().any(|line| line.standing.connected)
@@ -227,7 +187,7 @@ fn both_sides_may_dial_at_once() {
         };
         eventually_async(DEADLINE, "a connection", async || connected()).await;
         let addresses = [at_broker, (Role::SiteAuthority, at_site)];
-        let guest = alone(folder.path(), Role::ServiceManager, None, &addresses).await;
+        let guest = alone((folder.path(), &plans), Role::ServiceManager, None, &addresses).await;
         let apart = Apart { site, broker, guest };
         let guest = of(&apart.guest, Role::ServiceManager);
         let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod apart;
 pub(crate) mod gate;
+pub(crate) mod process;
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;

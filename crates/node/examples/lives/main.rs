@@ -7,6 +7,8 @@
 //! cargo run --release -p tenure-node --example lives -- hold LEASES
 //! cargo run --release -p tenure-node --example lives -- disk [LIVES]
 //! cargo run --release -p tenure-node --example lives -- disturbed [LIVES-PER-SECOND] [SECONDS]
+//! cargo run --release -p tenure-node --example lives -- apart [SECONDS] [LIVES]
+//! cargo run --release -p tenure-node --example lives -- expiry [LEASES] [LIVES-PER-SECOND]
 //! ```
 //!
 //! In a life a guest asks for a unit, has it joined, and gives it back. Site, broker and guest sign and sync
@@ -15,13 +17,17 @@
 //! Each prints one line of JSON. `disk` prints what the journals of so many lives take, before and after their facts
 //! are archived. `disturbed` paces lives as `paced` does, first alone, then while the guest's mapper takes 5 s
 //! for each decision, while the site's driver hangs on 64 setups, and while it is to make 1,000 that take 5 s
-//! each; it prints a line of JSON for each.
+//! each; it prints a line of JSON for each. `apart` is `full` in one process, then in three that reach each other by
+//! TLS over loopback: this one is the guest's. `expiry` has so many leases begin and end at the same instants, and
+//! paces lives before and meanwhile.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
-#[path = "../tests/common/mod.rs"]
+mod apart;
+#[path = "../../tests/common/mod.rs"]
 mod common;
+mod expiry;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,6 +39,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use common::gate::{Gate, Gated, ask_waiting};
+use common::process::resident;
 use common::{Idle, Plans, ask, now, of, parts, signer, start};
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
@@ -42,7 +49,7 @@ use tenure_core::service_manager::Command as GuestCommand;
 
 use tenure_core::model::identity::{Label, Scheme, Signer};
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Time};
 use tenure_core::model::verifier::Verifier;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::machine::State;
@@ -153,7 +160,18 @@ fn main() {
                 system.block_on(within(lasting(seconds), measured));
             }
         }
-        other => panic!("`{other}` is none of full, paced, hold, disk, disturbed"),
+        "apart" => {
+            let load = (number().unwrap_or(10), number().unwrap_or(AT_A_TIME));
+            system.block_on(within(2 * lasting(load.0), apart::compare(load)));
+        }
+        "actor" => system.block_on(apart::actor(args)),
+        "expiry" => {
+            let (leases, rate) = (number().unwrap_or(10_000), number().unwrap_or(100));
+            system.block_on(within(PATIENCE_TO_HOLD, expiry::measure(folder.path(), leases, rate)));
+        }
+        other => {
+            panic!("`{other}` is none of full, paced, hold, disk, disturbed, apart, expiry")
+        }
     }
 }
 
@@ -175,51 +193,65 @@ enum Load {
     Paced(u32),
 }
 
-/// Lives for so long.
-async fn live(folder: &Path, load: Load, seconds: u32) {
-    let plans = Plans { units: UNITS, ..Plans::default() };
-    let running = start(folder, &plans).await;
-    let guest = of(&running, Role::ServiceManager);
+/// What a load came to.
+struct Rate {
+    lives: u64,
+    lives_per_s: f64,
+    p50: f64,
+    p99: f64,
+}
+
+/// Puts a load on a guest for so long, and lets the lives end that are under way.
+async fn put(guest: &Handle, load: &Load, seconds: u32) -> Rate {
     let tally = Tally::default();
-    actix::spawn(listen(guest.clone(), tally.clone()));
-    let (began, before) = (Instant::now(), signatures(&running).await);
+    let listening = actix::spawn(listen(guest.clone(), tally.clone()));
+    let began = Instant::now();
     let deadline = began + Duration::from_secs(seconds.into());
     let mut lives = Vec::new();
     match load {
         Load::Full(many) => {
-            lives.extend((0..many).map(|_| actix::spawn(live_on(guest.clone(), tally.clone()))));
+            lives.extend((0..*many).map(|_| actix::spawn(live_on(guest.clone(), tally.clone()))));
             tokio::time::sleep_until(deadline.into()).await;
         }
         Load::Paced(rate) => {
-            let mut beat = tokio::time::interval(Duration::from_secs(1) / rate);
+            let mut beat = tokio::time::interval(Duration::from_secs(1) / *rate);
             while Instant::now() < deadline {
                 beat.tick().await;
                 lives.push(actix::spawn(once(guest.clone(), tally.clone())));
             }
         }
     }
-    let (count, took) = (tally.lives.get() as f64, began.elapsed().as_secs_f64());
-    let (made, checked) = signatures(&running).await;
+    let lives_per_s = tally.lives.get() as f64 / began.elapsed().as_secs_f64();
     tally.over.set(true);
     for life in lives {
         life.await.unwrap();
     }
-    let (made, checked) = ((made - before.0) as f64 / count, (checked - before.1) as f64 / count);
-    let (sign, check) = signature_micros();
+    listening.abort();
     let [p50, p99] = tally.millis([50, 99]);
+    Rate { lives: tally.lives.get(), lives_per_s, p50, p99 }
+}
+
+/// Lives for so long.
+async fn live(folder: &Path, load: Load, seconds: u32) {
+    let plans = Plans { units: UNITS, ..Plans::default() };
+    let running = start(folder, &plans).await;
+    let guest = of(&running, Role::ServiceManager);
+    let before = signatures(&running).await;
+    let Rate { lives, lives_per_s, p50, p99 } = put(&guest, &load, seconds).await;
+    let (made, checked) = signatures(&running).await;
+    let per_life = |count: u64| count as f64 / lives as f64;
+    let (made, checked) = (per_life(made - before.0), per_life(checked - before.1));
+    let (sign, check) = signature_micros();
     let cores = std::thread::available_parallelism().unwrap().get();
     let (at_a_time, paced) = match load {
         Load::Full(many) => (many.to_string(), "null".to_owned()),
         Load::Paced(rate) => ("null".to_owned(), rate.to_string()),
     };
     println!(
-        "{{\"at_a_time\": {at_a_time}, \"paced_per_s\": {paced}, \"lives_per_s\": {:.0}, \"p50_ms\": {:.1}, \"p99_ms\": {:.1}, \
+        "{{\"at_a_time\": {at_a_time}, \"paced_per_s\": {paced}, \"lives_per_s\": {lives_per_s:.0}, \"p50_ms\": {p50:.1}, \"p99_ms\": {p99:.1}, \
          \"facts_per_sync\": {:.1}, \"signed_per_life\": {made:.1}, \"checked_per_life\": {checked:.1}, \
          \"sign_us\": {sign:.1}, \"check_us\": {check:.1}, \"cores\": {cores}, \
          \"signatures_alone_per_s\": {:.0}}}",
-        count / took,
-        p50,
-        p99,
         sum(&running, "tenure_facts_total") / sum(&running, "tenure_syncs_total"),
         cores as f64 * 1e6 / (made * sign + checked * check),
     );
@@ -233,7 +265,7 @@ async fn hold(folder: &Path, leases: u32) {
     let running = start(folder, &plans).await;
     let guest = of(&running, Role::ServiceManager);
     let began = Instant::now();
-    ask_for_all(&guest, leases).await;
+    ask_for_all(&guest, leases, (now(), Span::DAY)).await;
     while guest.query(active).await.unwrap() < leases as usize {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -339,31 +371,18 @@ fn disturbances() -> [(&'static str, Plans, u32); 4] {
 async fn disturbed(folder: &Path, plans: &Plans, waiting: u32, (rate, seconds): (u32, u32)) {
     let running = start(folder, plans).await;
     let guest = of(&running, Role::ServiceManager);
-    let tally = Tally::default();
-    actix::spawn(listen(guest.clone(), tally.clone()));
     if waiting > 0 {
         guest.command(GuestCommand::Ask(ask_waiting(waiting, now(), Span::HOUR))).await.unwrap();
     }
-    let began = Instant::now();
-    let mut lives = Vec::new();
-    let mut beat = tokio::time::interval(Duration::from_secs(1) / rate);
-    while began.elapsed() < Duration::from_secs(seconds.into()) {
-        beat.tick().await;
-        lives.push(actix::spawn(once(guest.clone(), tally.clone())));
-    }
-    for life in lives {
-        life.await.unwrap();
-    }
-    let took = began.elapsed().as_secs_f64();
-    let (lives, [p50, p99]) = (tally.lives.get() as f64, tally.millis([50, 99]));
-    println!("\"lives_per_s\": {:.0}, \"p50_ms\": {p50:.1}, \"p99_ms\": {p99:.1}}}", lives / took);
+    let Rate { lives_per_s, p50, p99, .. } = put(&guest, &Load::Paced(rate), seconds).await;
+    println!("\"lives_per_s\": {lives_per_s:.0}, \"p50_ms\": {p50:.1}, \"p99_ms\": {p99:.1}}}");
     running.stop().await.unwrap();
 }
 
-/// Asks for as many as the guest takes; asks again where it is busy.
-async fn ask_for_all(guest: &Handle, leases: u32) {
+/// Asks for as many as the guest takes, for so long from then on; asks again where it is busy.
+async fn ask_for_all(guest: &Handle, leases: u32, (earliest, duration): (Time, Span)) {
     for _ in 0..leases as usize / ITEMS {
-        let mut request = ask(1, now(), Span::DAY);
+        let mut request = ask(1, earliest, duration);
         request.items = vec![request.items[0].clone(); ITEMS];
         while let Err(busy) = guest.command(GuestCommand::Ask(request.clone())).await {
             assert!(matches!(busy, HostError::Busy(_)), "{busy}");
@@ -448,13 +467,6 @@ fn sum(running: &Running, name: &str) -> f64 {
     let text = running.metrics().text();
     let of_all = text.lines().filter(|line| line.starts_with(name));
     of_all.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-}
-
-/// The memory of this process that is in use, in bytes.
-fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
 #[cfg(test)]
