@@ -55,7 +55,7 @@ pub(crate) enum PeerCommand {
 }
 
 const INVITED: &str = "\
-The line works once, for the first actor that comes with it, as long as it holds. Whoever has it can use it.
+The line works once, until it expires, for the first actor that presents it. Anyone who has it can use it.
 
 Examples:
   tenure peer invite --role service-manager
@@ -81,13 +81,13 @@ Examples:
 pub(crate) struct Invite {
     #[command(flatten)]
     endpoint: Change,
-    /// The role of who may come
+    /// The role of the actor to invite
     #[arg(long, value_parser = role)]
     role: Role,
-    /// Who invites [default: the only actor]
+    /// The inviting actor [default: the only actor]
     #[arg(long, value_name = "ACTOR")]
     of: Option<Name>,
-    /// What who comes is called here [default: as it calls itself]
+    /// What to call the new peer here [default: as it calls itself]
     #[arg(long)]
     name: Option<Name>,
     #[command(flatten)]
@@ -103,10 +103,10 @@ pub(crate) struct Join {
     endpoint: Change,
     /// The line
     line: String,
-    /// Who joins [default: the only actor of the role that is invited]
+    /// The joining actor [default: the only actor of the invited role]
     #[arg(long, value_name = "ACTOR")]
     of: Option<Name>,
-    /// What who has invited is called here [default: as it calls itself]
+    /// What to call the inviting actor here [default: as it calls itself]
     #[arg(long)]
     name: Option<Name>,
     #[command(flatten)]

@@ -216,7 +216,7 @@ common_facts! {
         may: BTreeSet<Permission>,
     }
 
-    /// A peer that has joined is none any more.
+    /// A peer that had joined was removed.
     PeerRemoved = "peer-removed" 1 {
         /// Who.
         peer: ActorId,
@@ -255,7 +255,7 @@ pub(crate) trait CommonActor: Emit<Fact: From<CommonFact>> + Sized {
     /// A duty is pending from now on, or is not.
     fn set_duty(&mut self, duty: PeerObligation, at: Time, owed: bool);
 
-    /// What would be lost if a peer were none any more, in words.
+    /// What would be lost if a peer were removed, in words.
     fn ties_with(&self, now: Time, peer: ActorId) -> Option<String>;
 
     /// Emits a fact of all roles.

@@ -1,6 +1,6 @@
-//! How actors become peers of each other by an invitation, and are none any more.
+//! How actors become peers by an invitation, and how that ends.
 //!
-//! Who invites signs an invitation, and journals it. Who has it asks to be a peer until it is answered. The
+//! The inviter signs an invitation and journals it. Its holder asks to join until it is answered. The
 //! inviter takes the first one that comes, once, while the invitation holds.
 
 use crate::actor::common::{
@@ -25,7 +25,7 @@ pub const MAX_HOLDS: Span = Span::DAY.times(30);
 /// A command about the peers of an actor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PeerCommand {
-    /// Whoever comes first with what is signed becomes a peer.
+    /// The first actor that presents the signed invitation becomes a peer.
     Invite {
         /// Its role.
         joiner: Role,
@@ -58,7 +58,7 @@ pub enum PeerCommand {
         /// What it may do here.
         may: Permissions,
     },
-    /// A peer by invitation is none any more.
+    /// Remove a peer that joined by invitation.
     Remove {
         /// Who.
         peer: ActorId,

@@ -54,7 +54,7 @@ pub enum Standing {
     Came {
         /// The number of the invitation.
         invitation: u64,
-        /// What is said of it again if it asks again.
+        /// The answer, repeated if it asks again.
         cause: Answered,
     },
 }

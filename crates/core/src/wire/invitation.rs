@@ -67,10 +67,10 @@ pub fn permissions_of(peer: Role, at: Role) -> Permissions {
     }
 }
 
-/// What an actor offers to whoever comes first.
+/// An actor's offer to the first actor that presents it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invitation {
-    /// Who invites.
+    /// The inviting actor.
     pub inviter: ActorId,
     /// What it calls itself.
     pub name: Name,
@@ -80,7 +80,7 @@ pub struct Invitation {
     pub address: String,
     /// The number of the invitation, which is used once.
     pub number: u64,
-    /// The role of who may come.
+    /// The role of the actor that may join.
     pub joiner: Role,
     /// What who comes may begin.
     pub may: BTreeSet<Permission>,

@@ -66,12 +66,12 @@ pub struct PeerView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InviteRequest {
-    /// Who invites; may be left out if there is only one actor.
+    /// The inviting actor; may be left out if there is only one.
     #[serde(default)]
     pub of: Option<Name>,
-    /// The role of who may come.
+    /// The role of the actor that may join.
     pub role: Role,
-    /// What who comes is called here; what it calls itself, unless set.
+    /// What the new peer is called here; what it calls itself, unless set.
     #[serde(default)]
     pub name: Option<Name>,
     /// What who comes may begin here; all that its role may, unless set.
@@ -122,13 +122,13 @@ pub struct PeerChange {
 /// An invitation that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvitationView {
-    /// Who invites.
+    /// The inviting actor.
     pub of: String,
     /// Its number.
     pub number: u64,
-    /// The role of who may come.
+    /// The role of the actor that may join.
     pub role: Role,
-    /// What who comes is called here; null if as it calls itself.
+    /// What the new peer is called here; null if as it calls itself.
     #[serde(default)]
     pub name: Option<String>,
     /// What who comes may begin here.
