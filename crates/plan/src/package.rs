@@ -6,6 +6,31 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+/// What serde and messages need of a type that is read from a text and keeps it.
+macro_rules! written_as_text {
+    ($name:ident) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.text)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.text
+            }
+        }
+    };
+}
+
 /// The identity of a package: `CLASS/NAME/VERSION/PACKAGE/PACKAGE-VERSION`.
 ///
 /// Versions are compared component by component, so `1.00.00` and `1.0.0` are the same.
@@ -48,12 +73,6 @@ impl Ord for Package {
     }
 }
 
-impl fmt::Display for Package {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text)
-    }
-}
-
 impl FromStr for Package {
     type Err = String;
 
@@ -67,19 +86,7 @@ impl FromStr for Package {
     }
 }
 
-impl TryFrom<String> for Package {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Package> for String {
-    fn from(package: Package) -> Self {
-        package.text
-    }
-}
+written_as_text!(Package);
 
 fn components(text: &str) -> Result<[&str; 5], String> {
     let parts: Vec<&str> = text.split('/').collect();
@@ -143,12 +150,6 @@ impl PartialEq for Software {
 
 impl Eq for Software {}
 
-impl fmt::Display for Software {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text)
-    }
-}
-
 impl FromStr for Software {
     type Err = String;
 
@@ -162,19 +163,7 @@ impl FromStr for Software {
     }
 }
 
-impl TryFrom<String> for Software {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Software> for String {
-    fn from(software: Software) -> Self {
-        software.text
-    }
-}
+written_as_text!(Software);
 
 #[derive(Clone, Debug)]
 enum VersionRule {

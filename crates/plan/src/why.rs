@@ -68,13 +68,12 @@ fn plan(problem: &Problem, steps: &mut Steps<'_>) -> Option<Option<crate::answer
 
 /// The problem with some of its parts and links only.
 fn reduced(problem: &Problem, parts: &[bool], links: &[bool]) -> Problem {
-    let kept = |flags: &[bool], index: usize| flags[index];
     let mut reduced = problem.clone();
     let names: BTreeSet<&str> = problem
         .part
         .iter()
         .enumerate()
-        .filter(|(index, _)| kept(parts, *index))
+        .filter(|(index, _)| parts[*index])
         .map(|(_, part)| part.name.as_str())
         .collect();
     let known = |name: &String| {

@@ -1,7 +1,7 @@
 //! `tenure plan`: problems in files, answered without a deployment.
 
 mod export;
-mod legacy;
+mod foreign;
 mod read;
 mod show;
 

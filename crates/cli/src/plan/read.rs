@@ -10,7 +10,7 @@ use tenure_plan::{Answer, BadProblem, Problem};
 
 use crate::error::Error;
 
-use super::legacy;
+use super::foreign;
 
 /// The largest file that is read, once inflated.
 const MAX_BYTES: u64 = 1 << 30;
@@ -63,9 +63,9 @@ pub(super) fn problems(file: &Path) -> Result<Vec<Problem>, Error> {
             };
             lines.map(line).collect::<Result<_, _>>()?
         }
-        "vbp" => vec![legacy::vbp(&text, stem).map_err(|message| wrong(file, &message))?],
-        "bpp" => vec![legacy::bpp(&text, stem).map_err(|message| wrong(file, &message))?],
-        "txt" => legacy::or_library(&text).map_err(|message| wrong(file, &message))?,
+        "vbp" => vec![foreign::vbp(&text, stem).map_err(|message| wrong(file, &message))?],
+        "bpp" => vec![foreign::bpp(&text, stem).map_err(|message| wrong(file, &message))?],
+        "txt" => foreign::or_library(&text).map_err(|message| wrong(file, &message))?,
         other => {
             let message = format!(
                 "`.{other}` is no format of problems; known: toml, json, jsonl, vbp, bpp, txt"
@@ -91,7 +91,7 @@ fn json(file: &Path, stem: &str, text: &str) -> Result<Vec<Problem>, Error> {
     for (index, entry) in entries.into_iter().enumerate() {
         let at = |error: serde_json::Error| wrong(file, &format!("entry {}: {error}", index + 1));
         if entry.get("frames").is_some() {
-            let request: legacy::Request = serde_json::from_value(entry).map_err(at)?;
+            let request: foreign::Request = serde_json::from_value(entry).map_err(at)?;
             let name = format!("{stem}-{}", index + 1);
             problems.extend(
                 request
@@ -99,7 +99,7 @@ fn json(file: &Path, stem: &str, text: &str) -> Result<Vec<Problem>, Error> {
                     .map_err(|message| wrong(file, &format!("entry {}: {message}", index + 1)))?,
             );
         } else if entry.get("problem").is_some() {
-            let known: legacy::Known = serde_json::from_value(entry).map_err(at)?;
+            let known: foreign::Known = serde_json::from_value(entry).map_err(at)?;
             problems.push(known.problem);
         } else {
             problems.push(serde_json::from_value(entry).map_err(at)?);

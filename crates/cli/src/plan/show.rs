@@ -10,7 +10,7 @@ use crate::text::printable;
 
 use super::Timed;
 
-/// How many problems are listed with their placement.
+/// The width of tables where the output is no terminal.
 const WIDTH: u16 = 100;
 
 pub(super) fn line(answer: &Timed, console: &mut Console<'_>) -> Result<(), Error> {
