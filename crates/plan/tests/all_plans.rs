@@ -221,6 +221,71 @@ fn values(objective: &Objective) -> Vec<u64> {
     objective.iter().map(|(_, value)| value).collect()
 }
 
+/// How many of each place and part there are.
+type Counts = ([u32; 2], [u32; 2]);
+
+/// A problem of two places and two parts at most, several of each, without links.
+fn counted(mut problem: Problem, (places, parts): Counts) -> Problem {
+    problem.place.truncate(2);
+    problem.part.truncate(2);
+    problem.link.clear();
+    problem.edge.clear();
+    problem.place.iter_mut().zip(places).for_each(|(place, count)| place.count = Some(count));
+    problem.part.iter_mut().zip(parts).for_each(|(part, count)| part.count = Some(count));
+    let known = |name: &String| problem.part.iter().any(|part| part.name == *name);
+    problem.uses.retain(|uses| known(&uses.from) && known(&uses.to));
+    problem.same_host.retain(|list| list.iter().all(known));
+    problem.apart.retain(|list| list.iter().all(known));
+    let places: Vec<String> = problem.place.iter().map(|place| place.name.clone()).collect();
+    for part in &mut problem.part {
+        part.favourites.retain(|name| places.contains(name));
+        part.only.iter_mut().for_each(|only| only.retain(|name| places.contains(name)));
+    }
+    problem
+}
+
+/// The same problem with each copy written out.
+fn written_out(problem: &Problem) -> Problem {
+    let copies = |name: &str, count: Option<u32>| -> Vec<String> {
+        (1..=count.unwrap_or(1)).map(|number| format!("{name}-{number}")).collect()
+    };
+    let parts = |name: &String| {
+        copies(name, problem.part.iter().find(|part| part.name == *name).unwrap().count)
+    };
+    let places = |name: &String| {
+        copies(name, problem.place.iter().find(|place| place.name == *name).unwrap().count)
+    };
+    let mut out = Problem {
+        place: Vec::new(),
+        part: Vec::new(),
+        uses: Vec::new(),
+        same_host: problem
+            .same_host
+            .iter()
+            .map(|list| list.iter().flat_map(parts).collect())
+            .collect(),
+        apart: problem.apart.iter().map(|list| list.iter().flat_map(parts).collect()).collect(),
+        ..problem.clone()
+    };
+    for place in &problem.place {
+        let all = places(&place.name).into_iter();
+        out.place.extend(all.map(|name| Place { name, count: None, ..place.clone() }));
+    }
+    for part in &problem.part {
+        let only = part.only.as_ref().map(|only| only.iter().flat_map(places).collect());
+        let favourites: Vec<String> = part.favourites.iter().flat_map(places).collect();
+        let part = Part { count: None, only, favourites, ..part.clone() };
+        out.part.extend(parts(&part.name).into_iter().map(|name| Part { name, ..part.clone() }));
+    }
+    for uses in &problem.uses {
+        for from in parts(&uses.from) {
+            let to = parts(&uses.to).into_iter();
+            out.uses.extend(to.map(|to| Uses { from: from.clone(), to, weight: uses.weight }));
+        }
+    }
+    out
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -240,6 +305,28 @@ proptest! {
                 prop_assert_eq!(&checked, answer.objective.as_ref().unwrap());
                 prop_assert_eq!(values(&checked), least);
             }
+        }
+    }
+
+    #[test]
+    fn copies_are_placed_as_well_as_if_each_had_a_name(
+        problem in problem(),
+        places in [1_u32..3, 1_u32..3],
+        parts in [1_u32..3, 1_u32..3],
+    ) {
+        let problem = counted(problem, (places, parts));
+        let least = least(&written_out(&problem));
+        let answer = solve(&problem, &Settings { solver: Solver::Exact, ..Settings::default() });
+        let Ok(answer) = answer else {
+            // Copies that are to be together and apart.
+            prop_assert_eq!(least, None);
+            return Ok(());
+        };
+        prop_assert_eq!(answer.status == Status::Infeasible, least.is_none());
+        if let Some(least) = least {
+            let checked = check(&problem, &answer.plan).unwrap();
+            prop_assert_eq!(answer.status, Status::Optimal);
+            prop_assert_eq!(values(&checked), least);
         }
     }
 

@@ -87,13 +87,27 @@ fn together(open: &[Candidates]) -> u64 {
     open.iter().fold(0, |sum, block| sum.saturating_add(block.least.price))
 }
 
-/// Twice the price of open blocks of which each needs a place of its own.
+/// Twice the price of open blocks of which each needs a place of its own; none if there are not enough.
+///
+/// Of empty places of one class a candidate is named once, and stands for all.
 fn apart(state: &State<'_, '_>, open: &[Candidates]) -> Option<u64> {
-    let columns = state.model.place_count();
+    let model = state.model;
+    let columns = model.place_count();
     let mut costs = vec![assignment::NEVER; open.len() * columns];
     for (row, block) in open.iter().enumerate() {
+        let row = &mut costs[row * columns..(row + 1) * columns];
         for (place, cost) in &block.places {
-            costs[row * columns + *place as usize] = cost.price.min(assignment::NEVER - 1);
+            let place = *place as usize;
+            let price = cost.price.min(assignment::NEVER - 1);
+            row[place] = row[place].min(price);
+            if !state.is_empty(place) {
+                continue;
+            }
+            for (other, cell) in row.iter_mut().enumerate() {
+                if model.class[other] == model.class[place] && state.is_empty(other) {
+                    *cell = (*cell).min(price);
+                }
+            }
         }
     }
     assignment::least(&costs, columns)
