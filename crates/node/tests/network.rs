@@ -186,6 +186,7 @@ fn both_sides_may_dial_at_once() {
             })
         };
         eventually_async(DEADLINE, "a connection", async || connected()).await;
+        stocked(&of(&broker, Role::Broker)).await;
         let addresses = [at_broker, (Role::SiteAuthority, at_site)];
         let guest = alone((folder.path(), &plans), Role::ServiceManager, None, &addresses).await;
         let apart = Apart { site, broker, guest };
