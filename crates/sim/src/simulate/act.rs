@@ -73,6 +73,7 @@ fn strikes(family: Family) -> u32 {
         Family::Twin => 8,
         Family::DishonestBroker | Family::DishonestGuest => 80,
         Family::Connection => 60,
+        Family::Takeover => 24,
         Family::Loss
         | Family::Duplication
         | Family::Delay
@@ -92,6 +93,8 @@ impl World {
         let mut plan: Vec<(Time, Act)> = visits.iter().map(|at| (*at, Act::Visit)).collect();
         for &family in Family::ALL {
             let most = strikes(family);
+            let apart = &mut Stream::Strikes(family).sampler(self.chance);
+            let sampler = if family == Family::Takeover { apart } else { &mut sampler };
             let count = sampler.count(most / 4, most);
             for _ in 0..count {
                 let near = sampler.pick(&visits).copied().unwrap_or(Time::ZERO);
@@ -206,6 +209,8 @@ impl World {
                 self.break_connection();
                 Ok(())
             }
+            Family::Takeover if self.sampler(Family::Takeover).percent(50) => self.take_over(),
+            Family::Takeover => self.roll_back(),
             Family::Loss
             | Family::Duplication
             | Family::Delay
@@ -216,7 +221,7 @@ impl World {
         }
     }
 
-    fn somebody(&mut self, family: Family) -> usize {
+    pub(super) fn somebody(&mut self, family: Family) -> usize {
         let all = self.participants.len();
         self.sampler(family).below(all)
     }
@@ -310,7 +315,7 @@ impl World {
         let (point, at_once) = (POINTS[sampler.below(POINTS.len())], sampler.percent(15));
         let loops = if sampler.percent(25) { sampler.count(1, 4) } else { 0 };
         let participant = &mut self.participants[who];
-        if participant.host.is_none() {
+        if participant.run.host.is_none() {
             return Ok(());
         }
         (participant.trap, participant.loops) = (Some(point), loops);
@@ -321,14 +326,14 @@ impl World {
         let (who, takes) = (self.somebody(Family::Pause), self.spell(Family::Pause));
         let long = takes > self.setting.term;
         self.watch.fault(if long { Fault::PausedLong } else { Fault::Paused });
-        if self.participants[who].host.is_some() { self.hold(who, takes) } else { Ok(()) }
+        if self.participants[who].run.host.is_some() { self.hold(who, takes) } else { Ok(()) }
     }
 
     /// An actor is started a second time: it reads the journal, writes to it, and is then stopped. The
     /// first one finds out when it appends next.
     fn second_instance(&mut self) -> Result<(), Violation> {
         let who = self.somebody(Family::Twin);
-        if !self.participants[who].listens() {
+        if !self.participants[who].listens() || self.participants[who].rival.is_some() {
             return Ok(());
         }
         let time = self.participants[who].time(self.now);
@@ -351,11 +356,12 @@ impl World {
         for who in 0..self.participants.len() {
             let participant = &mut self.participants[who];
             (participant.trap, participant.loops) = (None, 0);
+            participant.rival = None;
             participant.clock.set(now, Span::ZERO, 0);
             // A participant that saw a time in the future is restarted, as its operator would do.
             let ahead = participant.time(now) > now;
-            let halted = participant.busy.is_some() || participant.doubled;
-            if participant.host.is_some() && (halted || ahead) {
+            let halted = participant.run.busy.is_some() || participant.doubled;
+            if participant.run.host.is_some() && (halted || ahead) {
                 self.take_down(who, usize::MAX, Span::SECOND)?;
             }
             self.later(now.plus(Span::SECOND), Event::Rise { who });

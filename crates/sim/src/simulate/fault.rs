@@ -171,6 +171,15 @@ faults! {
         Full = "queue of a connection full",
         NoCard = "site not found before its card came",
     }
+    /// An actor is started again while it still runs, or from an older copy of its journal.
+    Takeover = "takeover" {
+        TakenOver = "second instance takes over",
+        FirstGoesOn = "first instance writes before the second",
+        GivesUp = "fenced instance gives up",
+        Stale = "instance behind its journal repeats itself",
+        RolledBack = "older copy of a journal found out",
+        Untold = "older copy of a journal that nobody could tell",
+    }
 }
 
 impl fmt::Display for Family {

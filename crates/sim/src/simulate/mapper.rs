@@ -33,7 +33,8 @@ impl World {
     pub(super) fn consult(&mut self, who: usize) {
         let participant = &mut self.participants[who];
         let now = participant.time(self.now);
-        let Some(view) = participant.host.as_mut().and_then(|host| host.consultation(now)) else {
+        let Some(view) = participant.run.host.as_mut().and_then(|host| host.consultation(now))
+        else {
             return;
         };
         let Some(decision) = participant.mapper.decide(&view).map(Input::Decision) else { return };
@@ -64,7 +65,7 @@ impl World {
     /// Every mapper is asked once more about what is open.
     pub(super) fn ask_mappers(&mut self) {
         for who in 0..self.participants.len() {
-            if let Some(host) = &mut self.participants[who].host {
+            if let Some(host) = &mut self.participants[who].run.host {
                 host.ask_again();
             }
             self.consult(who);

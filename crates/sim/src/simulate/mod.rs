@@ -27,6 +27,7 @@ mod resale;
 mod setting;
 mod shell;
 mod shrink;
+mod takeover;
 mod tickets;
 mod trace;
 mod transition;

@@ -19,6 +19,9 @@ use super::sampler::Sampler;
 use crate::random::Chance;
 use crate::scenario::{Delay, Network};
 
+/// The families that are drawn apart, so that seeds without them are what they were.
+const APART: [Family; 2] = [Family::Connection, Family::Takeover];
+
 /// How much of a seed is spent under faults, at least.
 const SAFETY: Span = Span::DAY.times(30);
 
@@ -38,6 +41,8 @@ pub(super) enum Stream {
     Clocks,
     Keys,
     Family(Family),
+    /// When a family strikes.
+    Strikes(Family),
 }
 
 impl Stream {
@@ -58,6 +63,7 @@ impl Stream {
                 Self::Clocks => 10,
                 Self::Keys => 11,
                 Self::Family(family) => 16 + family as u64,
+                Self::Strikes(family) => 64 + family as u64,
             },
         )
     }
@@ -148,9 +154,10 @@ impl Setting {
         let signed =
             if adversaries.iter().any(|adversary| families.contains(adversary)) { 12 } else { 2 };
         let scheme = if sampler.percent(signed) { Scheme::Ed25519 } else { Scheme::None };
-        // A draw of its own, so that seeds without it are what they were.
-        if Stream::Family(Family::Connection).sampler(chance).percent(50) {
-            families.insert(Family::Connection);
+        for family in APART {
+            if Stream::Family(family).sampler(chance).percent(50) {
+                families.insert(family);
+            }
         }
         families.retain(|family| !options.without.contains(family));
         let brokers = brokers(sampler, &families);
@@ -221,8 +228,7 @@ fn clock_check(sampler: &mut Sampler) -> Option<Span> {
     sampler.percent(50).then_some(pause)
 }
 
-/// Most families are on, dishonesty and wild clocks less often; never so few that nothing happens. Of connections
-/// it is drawn apart.
+/// Most families are on, dishonesty and wild clocks less often; never so few that nothing happens.
 fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
     loop {
         let on = |family: &&Family| {
@@ -242,10 +248,10 @@ fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
                 | Family::Twin
                 | Family::Driver
                 | Family::Mapper => 65,
-                Family::Connection => 0,
+                Family::Connection | Family::Takeover => 0,
             })
         };
-        let drawn = Family::ALL.iter().filter(|family| **family != Family::Connection);
+        let drawn = Family::ALL.iter().filter(|family| !APART.contains(family));
         let families: BTreeSet<Family> = drawn.filter(on).copied().collect();
         let rich = [Family::Crash, Family::Driver, Family::Storage, Family::Mapper];
         if families.len() >= 5 && rich.iter().filter(|family| families.contains(family)).count() > 1

@@ -37,7 +37,7 @@ impl World {
 
     /// Has what was appended made durable, at once or in a while.
     pub(super) fn sync(&mut self, who: usize) -> Result<(), Violation> {
-        if self.participants[who].unsynced.is_empty() {
+        if self.participants[who].run.unsynced.is_empty() {
             return Ok(());
         }
         if self.strikes(Family::Storage, 3) {
@@ -52,9 +52,9 @@ impl World {
     pub(super) fn hold(&mut self, who: usize, takes: Span) -> Result<(), Violation> {
         let until = self.now.plus(takes);
         let participant = &mut self.participants[who];
-        if participant.busy.is_none_or(|busy| busy < until) {
-            participant.busy = Some(until);
-            let life = participant.life;
+        if participant.run.busy.is_none_or(|busy| busy < until) {
+            participant.run.busy = Some(until);
+            let life = participant.run.life;
             self.later(until, Event::Free { who, life });
         }
         Ok(())
@@ -62,17 +62,19 @@ impl World {
 
     /// A pause may be over.
     pub(super) fn free(&mut self, who: usize) -> Result<(), Violation> {
-        if self.participants[who].busy.is_some_and(|busy| busy > self.now) {
+        if self.participants[who].run.busy.is_some_and(|busy| busy > self.now) {
             return Ok(());
         }
-        self.participants[who].busy = None;
+        self.participants[who].run.busy = None;
         self.commit(who)?;
         self.work(who)
     }
 
     /// The disk has synced, or has not. Only then does anything leave.
     fn commit(&mut self, who: usize) -> Result<(), Violation> {
-        if self.participants[who].host.is_none() || self.participants[who].unsynced.is_empty() {
+        if self.participants[who].run.host.is_none()
+            || self.participants[who].run.unsynced.is_empty()
+        {
             return Ok(());
         }
         if self.strikes(Family::Storage, 1) {
@@ -81,22 +83,27 @@ impl World {
         if self.springs(who, Fault::AfterSync) {
             return self.take_down(who, usize::MAX, Span::MINUTE);
         }
-        let mut steps = std::mem::take(&mut self.participants[who].unsynced).into_iter();
+        let mut steps = std::mem::take(&mut self.participants[who].run.unsynced).into_iter();
         while let Some(step) = steps.next() {
             match self.participants[who].append(&step) {
                 Ok(()) => self.durable(who, step.position, &step.facts)?,
+                Err(AppendError::Fenced { .. }) if self.participants[who].rival.is_some() => {
+                    self.watch.fault(Fault::GivesUp);
+                    self.participants[who].give_up();
+                    return Ok(());
+                }
                 Err(AppendError::Fenced { .. }) => {
                     self.watch.fault(Fault::Fenced);
                     return self.crash(who);
                 }
                 Err(AppendError::Unknown(_) | AppendError::Full(_)) => return self.crash(who),
             }
-            if let Some(host) = &mut self.participants[who].host {
+            if let Some(host) = &mut self.participants[who].run.host {
                 host.durable(step.position + step.facts.len() as u64);
             }
             if !self.release(who)? {
                 // All the rest is durable, whether or not it was acknowledged.
-                self.participants[who].unsynced = steps.collect();
+                self.participants[who].run.unsynced = steps.collect();
                 return self.take_down(who, usize::MAX, Span::MINUTE);
             }
         }
@@ -107,7 +114,7 @@ impl World {
     fn unknown(&mut self, who: usize) -> Result<(), Violation> {
         let kept = self.sampler(Family::Storage).percent(50);
         self.watch.fault(if kept { Fault::UnknownKept } else { Fault::UnknownLost });
-        let kept = if kept { self.participants[who].unsynced.len() } else { 0 };
+        let kept = if kept { self.participants[who].run.unsynced.len() } else { 0 };
         self.take_down(who, kept, Span::SECOND)
     }
 
@@ -128,7 +135,7 @@ impl World {
     /// Lets out what follows from durable facts; `false` if the actor is to die amid that.
     fn release(&mut self, who: usize) -> Result<bool, Violation> {
         let (mut departures, now) = (Vec::new(), self.now);
-        let Some(host) = &mut self.participants[who].host else { return Ok(true) };
+        let Some(host) = &mut self.participants[who].run.host else { return Ok(true) };
         host.release(now, |departure| departures.push(departure));
         let all = departures.len();
         for (started, departure) in departures.into_iter().enumerate() {
@@ -154,7 +161,7 @@ impl World {
 
     /// A participant crashes. Of the facts that were appended and not synced, a part or nothing survives.
     pub(super) fn crash(&mut self, who: usize) -> Result<(), Violation> {
-        let all = self.participants[who].unsynced.len();
+        let all = self.participants[who].run.unsynced.len();
         let kept = self.shell.below(all + 1);
         if kept < all {
             self.watch.fault(Fault::TailLost);
@@ -172,7 +179,7 @@ impl World {
         kept: usize,
         down: Span,
     ) -> Result<(), Violation> {
-        let steps = std::mem::take(&mut self.participants[who].unsynced);
+        let steps = std::mem::take(&mut self.participants[who].run.unsynced);
         for step in steps.into_iter().take(kept) {
             if self.participants[who].append(&step).is_err() {
                 break;
@@ -180,6 +187,7 @@ impl World {
             self.durable(who, step.position, &step.facts)?;
         }
         self.watch.dies(self.now, &mut self.participants[who])?;
+        self.heard.forget(who);
         self.participants[who].stop();
         self.later(self.now.plus(down), Event::Rise { who });
         Ok(())
@@ -187,7 +195,7 @@ impl World {
 
     /// A participant recovers from its journal.
     pub(super) fn bring_up(&mut self, who: usize) -> Result<(), Violation> {
-        if self.participants[who].host.is_some() {
+        if self.participants[who].run.host.is_some() {
             return Ok(());
         }
         let again = !self.healed && self.participants[who].loops > 0;
@@ -203,13 +211,14 @@ impl World {
         }
         self.participants[who].bring_up();
         self.watch.recovered(self.now, &mut self.participants[who])?;
-        let life = self.participants[who].life;
+        self.is_not_stopped(who)?;
+        let life = self.participants[who].run.life;
         self.participants[who].keep_after(until_kept(self.chance, who, life));
         if !self.release(who)? {
             return self.crash(who);
         }
         self.hand_in(who, Input::Start)?;
-        if again && self.participants[who].host.is_some() {
+        if again && self.participants[who].run.host.is_some() {
             return self.take_down(who, 0, Span::SECOND);
         }
         Ok(())

@@ -106,7 +106,7 @@ impl Watch {
     }
 
     pub(super) fn input(&mut self, now: Time, participant: &Participant, input: &Input) {
-        self.trace.add(&[2, now.as_micros() as u64, participant.life.into()]);
+        self.trace.add(&[2, now.as_micros() as u64, participant.run.life.into()]);
         self.trace.line(|| format!("{now} {} < {}", participant.name, describe(input)));
     }
 
@@ -215,6 +215,11 @@ impl Watch {
             let to = names.get(&envelope.header.to).map_or("unknown", Name::as_str);
             format!("{now} {} > {to}: {}", participant.name, say(&envelope.message))
         });
+        if participant.is_stale() {
+            // It repeats what it said before.
+            self.fault(Fault::Stale);
+            return Ok(());
+        }
         Ok(self.auditor.observe(now, &Observation::Sent { envelope, sealed })?)
     }
 
@@ -233,6 +238,10 @@ impl Watch {
                 call.step.word()
             )
         });
+        if participant.is_stale() {
+            let what = format!("{} calls its driver behind its journal", participant.name);
+            return Err(Violation::stuck(now, what));
+        }
         Ok(self.auditor.observe(now, &Observation::Called { actor: participant.id, call })?)
     }
 
@@ -280,15 +289,18 @@ impl Watch {
         now: Time,
         participant: &mut Participant,
     ) -> Result<(), Violation> {
-        self.trace.add(&[5, now.as_micros() as u64, participant.life.into()]);
+        self.trace.add(&[5, now.as_micros() as u64, participant.run.life.into()]);
         self.trace.line(|| format!("{now} {} dies", participant.name));
         let (id, durable) = (participant.id, participant.journal.len());
-        let whole = !participant.doubled;
-        let host = participant.host.take();
+        let whole = !participant.doubled && participant.rival.is_none();
+        let host = participant.run.host.take();
         match host.filter(|host| whole && host.position() == durable) {
             Some(live) => self.live.insert(id, live.into_actor()),
             None => self.live.remove(&id),
         };
+        if participant.rival.is_some() {
+            return Ok(());
+        }
         Ok(self.auditor.observe(now, &Observation::Crashed { actor: id })?)
     }
 

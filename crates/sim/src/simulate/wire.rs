@@ -69,6 +69,12 @@ impl Wire {
         self.connections.get(&pair(from, to)).is_some_and(|connection| sent <= connection.broke)
     }
 
+    /// Whether two reach each other.
+    pub(super) fn joins(&self, one: usize, other: usize, now: Time) -> bool {
+        let cut = self.is_cut(one, other, now) || self.is_cut(other, one, now);
+        !cut && !self.is_apart(one, other, now)
+    }
+
     /// Whether one has no connection with another.
     fn is_apart(&self, from: usize, to: usize, now: Time) -> bool {
         self.connections.get(&pair(from, to)).is_some_and(|connection| now < connection.since)

@@ -20,6 +20,7 @@ use super::node::Nodes;
 use super::participant::{Participant, Step};
 use super::sampler::Sampler;
 use super::setting::{Setting, Stream};
+use super::takeover::{self, Heard};
 use super::violation::Violation;
 use super::watch::Watch;
 use super::wire::Wire;
@@ -40,6 +41,7 @@ pub(super) struct World {
     pub(super) wire: Wire,
     pub(super) nodes: Nodes,
     pub(super) observed: Observed,
+    pub(super) heard: Heard,
     pub(super) watch: Watch,
     pub(super) healed: bool,
     /// How the shells fare: disks, deaths, timers.
@@ -77,6 +79,10 @@ pub(super) enum Event {
     Rise {
         who: usize,
     },
+    /// The other instance of an actor looks what it has to do.
+    Rival {
+        who: usize,
+    },
     Act(Act),
 }
 
@@ -93,6 +99,7 @@ impl World {
             wire: Wire::new(chance, &setting),
             nodes: Nodes::default(),
             observed: Observed::default(),
+            heard: Heard::default(),
             shell: Stream::Shell.sampler(chance),
             users: Stream::Users.sampler(chance),
             sequences: Stream::Sequences.sampler(chance),
@@ -216,21 +223,25 @@ impl World {
                 if self.ambushed(to, &sealed) {
                     return Ok(());
                 }
-                self.hand_in(to, Input::Message(sealed))
+                self.reach(to, Input::Message(sealed))
             }
-            Event::Answer { to, done } => self.hand_in(to, Input::Driver(done)),
-            Event::Decision { to, decision } => self.hand_in(to, *decision),
-            Event::Free { who, life } if self.participants[who].life == life => self.free(who),
+            Event::Answer { to, done } => self.reach(to, Input::Driver(done)),
+            Event::Decision { to, decision } => self.reach(to, *decision),
+            Event::Free { who, life } if self.participants[who].run.life == life => self.free(who),
+            Event::Free { who, life } if self.participants[who].has_rival(life) => {
+                self.as_rival(who, |world| world.free(who))
+            }
             Event::Free { .. } => Ok(()),
+            Event::Rival { who } => self.rival_looks(who),
             Event::Rise { who } => self.bring_up(who),
             Event::Act(act) => self.act(act),
         }
     }
 
     /// Sends again what was not answered for too long.
-    fn resend(&mut self, who: usize) -> Result<(), Violation> {
+    pub(super) fn resend(&mut self, who: usize) -> Result<(), Violation> {
         let now = self.now;
-        let Some(host) = &mut self.participants[who].host else { return Ok(()) };
+        let Some(host) = &mut self.participants[who].run.host else { return Ok(()) };
         for (id, outgoing) in host.repeat(now) {
             self.watch.repeats(self.now, &self.participants[who], &outgoing)?;
             self.transmit(who, id, outgoing.to, outgoing.kind, &outgoing.sealed);
@@ -241,20 +252,20 @@ impl World {
     /// Hands an input to a participant, now or when its pause ends. One that is down receives nothing.
     pub(super) fn hand_in(&mut self, who: usize, input: Input) -> Result<(), Violation> {
         let participant = &mut self.participants[who];
-        if participant.host.is_none() {
+        if participant.run.host.is_none() {
             return Ok(());
         }
-        participant.inbox.push_back(input);
-        if participant.busy.is_none() { self.work(who) } else { Ok(()) }
+        participant.run.inbox.push_back(input);
+        if participant.run.busy.is_none() { self.work(who) } else { Ok(()) }
     }
 
     /// A participant processes its inputs, as far as its disk allows.
     pub(super) fn work(&mut self, who: usize) -> Result<(), Violation> {
-        while self.participants[who].listens() && !self.participants[who].inbox.is_empty() {
-            let inputs = std::mem::take(&mut self.participants[who].inbox);
+        while self.participants[who].listens() && !self.participants[who].run.inbox.is_empty() {
+            let inputs = std::mem::take(&mut self.participants[who].run.inbox);
             for input in inputs {
                 self.step(who, input)?;
-                if self.participants[who].host.is_none() {
+                if self.participants[who].run.host.is_none() {
                     return Ok(());
                 }
             }
@@ -269,7 +280,8 @@ impl World {
         let (actor, clock) = (participant.id, participant.time(self.now));
         let due = |hosted: &AnyActor| hosted.next_timeout().is_some_and(|due| due <= clock);
         if !participant.listens()
-            || !participant.unsynced.is_empty()
+            || participant.is_stale()
+            || !participant.run.unsynced.is_empty()
             || participant.actor().is_none_or(due)
         {
             return Ok(());
@@ -284,19 +296,23 @@ impl World {
         let position = actor.position();
         let before = self.watch.before(participant);
         self.watch.input(self.now, participant, &input);
+        let sender = takeover::sender(&input);
         let Turn { facts, problems, .. } = participant.handle(self.now, input);
         if facts.is_empty() {
             self.watch.unmoved(self.now, participant, before)?;
         }
         self.watch.problems(&problems);
+        if let Some(sender) = sender {
+            self.hear(who, sender, &problems);
+        }
         let decided = !facts.is_empty();
-        if !decided && !participant.has_departures() {
+        if !decided && !self.participants[who].has_departures() {
             return Ok(());
         }
         if decided && self.springs(who, Fault::BeforeAppend) {
             return self.crash(who);
         }
-        self.participants[who].unsynced.push(Step { position, facts });
+        self.participants[who].run.unsynced.push(Step { position, facts });
         if decided && self.springs(who, Fault::AfterAppend) {
             return self.crash(who);
         }
