@@ -203,6 +203,7 @@ scripts! {
     requests_once
     rest_flows_back
     rest_refused
+    revision_after_all_was_forgotten
     second_stage
     sequence_lost
     settings_changed
@@ -224,6 +225,7 @@ scripts! {
     too_few_units
     too_short_a_term
     two_sites
+    unit_failed_under_the_lease_before
     unit_fails_and_none_is_left
     unit_fails_before_active
     unit_fails_in_use

@@ -88,7 +88,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "add SITE NAME TYPE [rack=TEXT]", act: operators::add },
     Known { usage: "drain SITE UNIT [by=TIME]", act: operators::drain },
     Known { usage: "resume SITE UNIT", act: operators::resume },
-    Known { usage: "fail SITE UNIT [why=TEXT]", act: operators::fail },
+    Known { usage: "fail SITE UNIT [why=TEXT] [epoch=N]", act: operators::fail },
     Known { usage: "quarantine SITE UNIT [why=TEXT]", act: operators::quarantine },
     Known { usage: "remove SITE UNIT", act: operators::remove },
     Known { usage: "reset SITE UNIT", act: operators::reset },

@@ -1,5 +1,6 @@
 //! What owners and operators of a site do to its units.
 
+use tenure_core::driver::Epoch;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Value;
 use tenure_core::runtime::Input;
@@ -60,11 +61,12 @@ pub fn quarantine(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     Ok(())
 }
 
-/// A unit fails that a lease has.
+/// A unit fails that a lease has, or had in an epoch.
 pub fn fail(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, unit) = (site(world, args)?, unit(&args.next("the unit")?)?);
     let why = args.option("why").unwrap_or_default();
-    world.hand(who, Input::Command(SiteCommand::Fail { unit, epoch: None, why }.into()));
+    let epoch = args.number_option("epoch")?.map(Epoch);
+    world.hand(who, Input::Command(SiteCommand::Fail { unit, epoch, why }.into()));
     Ok(())
 }
 
