@@ -29,6 +29,7 @@ use actix::Arbiter;
 use common::apart::ANYWHERE;
 use common::process::{Again, of_parent, resident};
 use peer::{Peer, dial};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tenure_wait::DEADLINE;
 use tokio::sync::oneshot;
 
@@ -41,7 +42,14 @@ const WINDOW: u32 = 64;
 /// How many handshakes are made at a time: fewer than one address may have open.
 const AT_A_TIME: u32 = 16;
 
+/// As many open files as this process may have.
+fn raise_limit_of_files() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+}
+
 fn main() {
+    raise_limit_of_files();
     let args: Vec<_> = env::args().skip(1).collect();
     let mode = args.first().map_or("frames", String::as_str);
     let number = |default| args.get(1).map_or(default, |arg| arg.parse::<u32>().unwrap());

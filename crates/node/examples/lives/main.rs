@@ -18,8 +18,8 @@
 //! are archived. `disturbed` paces lives as `paced` does, first alone, then while the guest's mapper takes 5 s
 //! for each decision, while the site's driver hangs on 64 setups, and while it is to make 1,000 that take 5 s
 //! each; it prints a line of JSON for each. `apart` is `full` in one process, then in three that reach each other by
-//! TLS over loopback: this one is the guest's. `expiry` has so many leases begin and end at the same instants, and
-//! paces lives before and meanwhile.
+//! TLS over loopback: this one is the guest's. `expiry` has so many leases of several guests begin
+//! and end at the same instants, and paces lives of another guest before and meanwhile.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]

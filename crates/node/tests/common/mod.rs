@@ -48,6 +48,8 @@ const TIMEOUT: RetryPolicy =
 pub(crate) struct Plans {
     /// Units at the site.
     pub(crate) units: u32,
+    /// How many guests there are.
+    pub(crate) guests: u8,
     /// The bound on the difference of clocks.
     pub(crate) margin: Span,
     /// Whether signatures are made.
@@ -68,6 +70,7 @@ impl Default for Plans {
     fn default() -> Self {
         Self {
             units: 4,
+            guests: 1,
             margin: Span::from_micros(1000),
             scheme: Scheme::Ed25519,
             site: Arc::new(Nothing),
@@ -136,18 +139,28 @@ pub(crate) fn signer(plans: &Plans, index: u8) -> Signer {
     Signer::from_seed(plans.scheme, [index + 1; 32])
 }
 
+/// All actors: those of [`ROLES`], then more guests.
+fn roster(plans: &Plans) -> Vec<(Name, Role)> {
+    let first = ROLES.map(|(name, role)| (Name::literal(name), role));
+    let guest = |number| Name::new(&format!("guest-{number}")).expect("a name");
+    let more = (2..=plans.guests).map(|number| (guest(number), Role::ServiceManager));
+    first.into_iter().chain(more).collect()
+}
+
 /// The parts of a deployment whose journals are in `folder`.
 pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
-    let ids: Vec<ActorId> = (0..3).map(|index| signer(plans, index).id()).collect();
-    let peers: Peers = ids
-        .iter()
-        .zip(ROLES)
-        .map(|(&id, (name, role))| (id, Peer { name: Name::literal(name), role }))
+    let broker = signer(plans, 0).id();
+    let roster = roster(plans);
+    let peers: Peers = (0..)
+        .zip(&roster)
+        .map(|(index, (name, role))| {
+            (signer(plans, index).id(), Peer { name: name.clone(), role: *role })
+        })
         .collect();
-    let part = |index: u8| {
-        let (name, role) = ROLES[usize::from(index)];
+    let part = |(index, (name, role)): (u8, &(Name, Role))| {
+        let role = *role;
         let setup = Setup {
-            name: Name::literal(name),
+            name: name.clone(),
             signer: signer(plans, index),
             margin: plans.margin,
             peers: peers.clone(),
@@ -159,8 +172,8 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
             Role::ServiceManager => Some(Arc::new(Driver::Guest(Box::new(Nothing)))),
         };
         Part {
-            info: ActorInfo { name: Name::literal(name), role, id: ids[usize::from(index)] },
-            build: builder(setup, role, plans.clone(), ids[0]),
+            info: ActorInfo { name: name.clone(), role, id: setup.signer.id() },
+            build: builder(setup, role, plans.clone(), broker),
             journal: folder.join(format!("{name}.journal")),
             driver,
             calls: plans.calls,
@@ -169,7 +182,7 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
             fail_after: None,
         }
     };
-    (0..3).map(part).collect()
+    (0..).zip(&roster).map(part).collect()
 }
 
 fn builder(setup: Setup, role: Role, plans: Plans, broker: ActorId) -> ActorBuilder {
@@ -248,6 +261,12 @@ pub(crate) fn block_on<T>(system: &actix::SystemRunner, test: impl Future<Output
 pub(crate) fn of(running: &Running, role: Role) -> Handle {
     let mut all = running.handles().filter(|handle| handle.info().role == role);
     all.next().expect("an actor of that role").clone()
+}
+
+/// All guests.
+pub(crate) fn guests(running: &Running) -> Vec<Handle> {
+    let guests = running.handles().filter(|handle| handle.info().role == Role::ServiceManager);
+    guests.cloned().collect()
 }
 
 /// The request for `units` units for so long from now on.
