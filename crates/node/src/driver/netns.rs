@@ -22,6 +22,8 @@ use tenure_core::model::property::Properties;
 
 use super::child::{end_all, found};
 use super::fence::{DriverSteps, Fence, Site, Work, hold, noted};
+use super::gateway::{self, Ends, Gateway, Outside};
+use super::network::{Interface, Subnets};
 use super::overlay::{Hosts, MTU, Overlay, Runs, SliceNetwork, is_of};
 use super::record::{Key, Record, about, create_folder, replace};
 use super::roster::{Place, Roster, host_name, is_host, list};
@@ -38,101 +40,27 @@ pub(crate) struct Settings {
     /// The bridge of the site; made if it is not there.
     bridge: Interface,
     /// What the slices' subnets are cut from, as `172.16.0.0/16`.
-    network: Network,
+    network: Subnets,
     /// The domain of the units' host names.
     domain: Option<String>,
     /// The most that a unit may receive, in megabits a second.
     rate_mbit: Option<u32>,
     /// The hosts that each slice has one network across.
     vxlan: Option<Hosts>,
+    /// Where the masters of guests are, if they are to reach their units.
+    gateway: Option<Outside>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
             bridge: Interface("tenure0".to_owned()),
-            network: Network { first: Ipv4Addr::new(172, 16, 0, 0), bits: 16 },
+            network: Subnets::default(),
             domain: None,
             rate_mbit: None,
             vxlan: None,
+            gateway: None,
         }
-    }
-}
-
-/// The name of an interface.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct Interface(String);
-
-impl TryFrom<String> for Interface {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        // The kernel keeps 15 characters; what begins with `-` would be an option.
-        if (1..=15).contains(&name.len())
-            && name.chars().all(plain)
-            && !name.starts_with(['-', '.'])
-        {
-            Ok(Self(name))
-        } else {
-            Err(format!("`{}` is not the name of an interface", name.escape_debug()))
-        }
-    }
-}
-
-/// A range of IPv4 addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-struct Network {
-    first: Ipv4Addr,
-    bits: u8,
-}
-
-impl TryFrom<String> for Network {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let parts = text.split_once('/');
-        let read = parts.and_then(|(first, bits)| Some((first.parse().ok()?, bits.parse().ok()?)));
-        match read {
-            Some((first, bits)) if bits <= Self::SUBNET => {
-                let network = Self { first, bits };
-                if u32::from(first) & network.rest() != 0 {
-                    return Err(format!(
-                        "`{text}` does not begin at the first address of its range"
-                    ));
-                }
-                Ok(network)
-            }
-            _ => Err(format!("`{text}` is not a network such as 172.16.0.0/16, of /24 or larger")),
-        }
-    }
-}
-
-impl Network {
-    /// The bits of a slice's subnet.
-    const SUBNET: u8 = 24;
-    /// Its mask.
-    const MASK: &str = "255.255.255.0";
-
-    fn rest(self) -> u32 {
-        u32::MAX.checked_shr(self.bits.into()).unwrap_or(0)
-    }
-
-    /// The address of a place, or why there is none left.
-    fn address(self, place: Place) -> Result<Ipv4Addr, DriverError> {
-        let Self { first, bits } = self;
-        if place.number > 254 {
-            return Err(DriverError(
-                "the subnet of the slice is full: it has 254 addresses".to_owned(),
-            ));
-        }
-        let offset = place.block.checked_mul(256).filter(|offset| *offset <= self.rest());
-        let Some(offset) = offset else {
-            return Err(DriverError(format!("no subnet is left in {first}/{bits}")));
-        };
-        Ok(Ipv4Addr::from(u32::from(first) + offset + place.number))
     }
 }
 
@@ -146,6 +74,9 @@ struct Note {
     /// The network of its slice, if that stretches across hosts.
     #[serde(default)]
     network: Option<SliceNetwork>,
+    /// The way to its master, if its guest names one.
+    #[serde(default)]
+    gateway: Option<Gateway>,
 }
 
 /// The units of one site.
@@ -157,7 +88,7 @@ struct Namespaces {
     /// `tc`, if units have limits.
     tc: Option<PathBuf>,
     overlay: Option<Overlay>,
-    /// Bridges are made and removed by one of us at a time.
+    /// Bridges and gateways are made and removed by one of us at a time.
     bridge: Mutex<()>,
 }
 
@@ -180,6 +111,7 @@ pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn Resour
     let home = home.canonicalize()?;
     let roster = Roster::open(&home)?;
     let steps = Namespaces { home, settings, roster, ip, tc, overlay, bridge: Mutex::new(()) };
+    steps.find_outside()?;
     Ok(Box::new(Site { fence: fence.into(), steps }))
 }
 
@@ -210,14 +142,16 @@ impl DriverSteps for Namespaces {
             let Some(note) = work.note::<Note>()? else {
                 return Err(DriverError(format!("{} was never set up", key.unit)));
             };
+            Gateway::stays(note.gateway, work.call)?;
             write_names(key, &note, neighbours(work.call)?)?;
             return Ok(note.properties);
         }
         if work.call.step != Step::Setup {
             self.clean(key, &run)?;
             self.roster.release(key)?;
+            let _alone = hold(&self.bridge);
+            self.sweep_gateways(key, &run)?;
             if let Some(overlay) = &self.overlay {
-                let _alone = hold(&self.bridge);
                 overlay.sweep(&self.ip, &run)?;
             }
             return Ok(Properties::default());
@@ -231,16 +165,18 @@ impl DriverSteps for Namespaces {
         self.clean(key, &run)?;
         let place = self.roster.take(work.call)?;
         let host = host_name(work.call, place, self.settings.domain.as_deref())?;
-        let address = self.settings.network.address(place)?;
-        let network = self.overlay.as_ref().map(|_| SliceNetwork::of(work.call));
+        let (address, gateway) = self.addresses(work.call, place)?;
+        let (guest, slice) = (work.call.guest, &work.call.slice);
+        let network = self.overlay.as_ref().map(|_| SliceNetwork::of(guest, slice));
         let properties = list([
             ("host.name", Some(host)),
             ("host.ipv6", network.map(|network| network.address(key).to_string())),
             ("host.privipaddr", Some(address.to_string())),
-            ("subnet.privnetmask", Some(Network::MASK.to_owned())),
+            ("subnet.privnetmask", Some(Subnets::MASK.to_owned())),
+            ("subnet.gateway", gateway.map(|gateway| gateway.outside.to_string())),
             ("unit.netns", Some(name(key))),
         ])?;
-        let note = Note { epoch: work.call.epoch, address, properties, network };
+        let note = Note { epoch: work.call.epoch, address, properties, network, gateway };
         work.keep(&note)?;
         let neighbours = neighbours(work.call)?;
         self.make(key, &note, &run)?;
@@ -263,8 +199,7 @@ impl DriverSteps for Namespaces {
 
 /// A unit's namespace, and its interface at the bridge: the site, then the unit, within 15 characters.
 fn name(key: Key) -> String {
-    let site = u64::from_be_bytes(key.site.first_bytes()) >> 44;
-    format!("t{site:05x}{:x}", key.unit.0)
+    format!("t{}{:x}", key.short_site(), key.unit.0)
 }
 
 impl Namespaces {
@@ -290,7 +225,7 @@ impl Namespaces {
     fn make(&self, key: Key, note: &Note, run: &Runs<'_>) -> Result<(), DriverError> {
         let (name, bridge) = (name(key), self.bridge_of(note));
         let ip = |words: &[&str]| run(&self.ip, words);
-        let address = format!("{}/{}", note.address, Network::SUBNET);
+        let address = format!("{}/{}", note.address, Subnets::SUBNET);
         ip(&["netns", "add", &name])?;
         ip(&[
             "link", "add", "name", &name, "type", "veth", "peer", "name", "eth0", "netns", &name,
@@ -299,6 +234,7 @@ impl Namespaces {
             let _alone = hold(&self.bridge);
             self.make_bridge(note, run)?;
             ip(&["link", "set", "dev", &name, "master", &bridge, "up"])?;
+            self.make_gateway(key, note, run)?;
         }
         ip(&["-n", &name, "address", "add", &address, "dev", "eth0"])?;
         ip(&["-n", &name, "link", "set", "dev", "lo", "up"])?;
@@ -309,6 +245,9 @@ impl Namespaces {
             ip(&["-n", &name, "address", "add", &address, "dev", "eth0", "nodad"])?;
         }
         ip(&["-n", &name, "link", "set", "dev", "eth0", "up"])?;
+        if let Some(gateway) = note.gateway {
+            gateway.lead(&name, &self.ip, run)?;
+        }
         if let (Some(tc), Some(rate)) = (&self.tc, self.settings.rate_mbit) {
             let rate = format!("{rate}mbit");
             let bucket = ["tbf", "rate", &rate, "burst", "64kb", "latency", "50ms"];
@@ -333,6 +272,58 @@ impl Namespaces {
         ip(&["link", "set", "dev", &bridge, "up"]).map(drop)
     }
 
+    /// The address of a unit, and its gateway.
+    fn addresses(
+        &self,
+        call: &Call,
+        place: Place,
+    ) -> Result<(Ipv4Addr, Option<Gateway>), DriverError> {
+        let (Settings { network, gateway, .. }, Place { block, number }) = (&self.settings, place);
+        let room = Subnets::LAST - u32::from(gateway.is_some());
+        if number > room {
+            return Err(DriverError(format!(
+                "the subnet of the slice is full: it has {room} addresses"
+            )));
+        }
+        let way = gateway.as_ref().map(|outside| Gateway::of(call, outside, *network, block));
+        Ok((network.address(block, number)?, way.transpose()?.flatten()))
+    }
+
+    /// Makes sure that there is a bridge for gateways, if they need one.
+    fn find_outside(&self) -> io::Result<()> {
+        let Some(Outside { bridge: Interface(bridge), .. }) = &self.settings.gateway else {
+            return Ok(());
+        };
+        let stop = Stop::new()?;
+        let bridges = self.run(&self.ip, &["-o", "link", "show", "type", "bridge"], &stop);
+        if bridges.map_err(io::Error::other)?.lines().any(|line| is_of(line, bridge)) {
+            return Ok(());
+        }
+        let why = format!(
+            "`gateway` needs the bridge `{bridge}`, which this host does not have: make it, and \
+             connect to it the interface by which the host reaches the network of the masters"
+        );
+        Err(io::Error::new(io::ErrorKind::NotFound, why))
+    }
+
+    fn make_gateway(&self, key: Key, note: &Note, run: &Runs<'_>) -> Result<(), DriverError> {
+        let (Some(gateway), Some(outside)) = (note.gateway, &self.settings.gateway) else {
+            return Ok(());
+        };
+        // What a crash left of another slice may have the same address.
+        self.sweep_gateways(key, run)?;
+        let (inside, mtu) = (self.bridge_of(note), note.network.map(|_| MTU));
+        let ends = Ends { inside: &inside, outside: &outside.bridge.0, mtu };
+        gateway.make(key, &ends, &self.ip, run)
+    }
+
+    fn sweep_gateways(&self, site: Key, run: &Runs<'_>) -> Result<(), DriverError> {
+        let slices = self.roster.slices();
+        let slices: Vec<_> =
+            slices.iter().map(|(guest, slice)| SliceNetwork::of(*guest, slice)).collect();
+        gateway::sweep(site, &slices, &self.ip, run)
+    }
+
     /// Whether the namespace of a unit is as it was made.
     fn look(&self, key: Key, note: &Note, run: &Runs<'_>) -> Result<(), DriverError> {
         let (name, bridge) = (name(key), self.bridge_of(note));
@@ -343,7 +334,7 @@ impl Namespaces {
         }
         let shown =
             run(&self.ip, &["-n", &name, "-o", "-4", "address", "show", "dev", "eth0", "up"])?;
-        let address = format!("{}/{}", note.address, Network::SUBNET);
+        let address = format!("{}/{}", note.address, Subnets::SUBNET);
         if shown.split_whitespace().all(|word| word != address) {
             return Err(wrong(&format!("address {address}")));
         }

@@ -9,8 +9,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tenure_core::driver::{Call, DriverError};
+use tenure_core::driver::DriverError;
 use tenure_core::model::codec::Hash;
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::SliceName;
 
 use super::record::Key;
 
@@ -58,11 +60,10 @@ impl fmt::Display for SliceNetwork {
 }
 
 impl SliceNetwork {
-    /// That of the slice of a call.
-    pub(super) fn of(call: &Call) -> Self {
-        let guest = call.guest.to_hex();
-        let hash =
-            Hash::of("tenure slice network", &[guest.as_bytes(), call.slice.as_str().as_bytes()]);
+    /// That of a guest's slice.
+    pub(super) fn of(guest: ActorId, slice: &SliceName) -> Self {
+        let guest = guest.to_hex();
+        let hash = Hash::of("tenure slice network", &[guest.as_bytes(), slice.as_str().as_bytes()]);
         let [a, b, c, p @ ..] = hash.to_bytes();
         let prefix = std::array::from_fn(|place| p[place]);
         // Number 0 is no network's.

@@ -29,6 +29,11 @@ impl Key {
         Self { site: call.site, unit: call.unit }
     }
 
+    /// Five digits for its site, in names of interfaces: the kernel keeps 15 characters.
+    pub(crate) fn short_site(self) -> String {
+        format!("{:05x}", u64::from_be_bytes(self.site.first_bytes()) >> 44)
+    }
+
     /// A name for files and folders, distinguished within one driver's folder.
     pub(crate) fn file_name(self) -> String {
         format!("{:016x}-{}", u64::from_be_bytes(self.site.first_bytes()), self.unit)

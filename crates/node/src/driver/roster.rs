@@ -83,6 +83,11 @@ impl Roster {
         self.change(|slices| strike(slices, key, |_| true))
     }
 
+    /// The slices that have a unit here.
+    pub(crate) fn slices(&self) -> Vec<(ActorId, SliceName)> {
+        hold(&self.slices).iter().map(|slice| (slice.guest, slice.slice.clone())).collect()
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut Vec<Slice>) -> T) -> Result<T, DriverError> {
         let mut slices = hold(&self.slices);
         let mut changed = slices.clone();

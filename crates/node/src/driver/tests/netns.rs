@@ -151,13 +151,7 @@ fn units_of_a_slice_on_two_hosts_have_one_network() {
     let other = on("two", || set_up_at(&*two, 3, 2, "dogs"));
     let get = |unit: &Properties, key: &str| unit.get(key).unwrap().to_owned();
     let space = get(&here, "unit.netns");
-    // A port that nobody listens at: who is there refuses, and nobody else answers.
-    let answer = |address: &str| {
-        let words = format!("exec 3<>/dev/tcp/{address}/9");
-        let asked = ["netns", "exec", &space, "timeout", "20", "bash", "-c", &words];
-        let output = Command::new("ip").args(asked).output().unwrap();
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
+    let answer = |address: &str| answer(&space, address, 20);
     let refused = answer(&get(&there, "host.ipv6"));
     assert!(refused.contains("Connection refused"), "{refused}");
     let unreachable = answer(&get(&other, "host.ipv6"));
@@ -181,6 +175,154 @@ fn units_of_a_slice_on_two_hosts_have_one_network() {
         let left = output_of("ip", &["-n", host, "-o", "link", "show"]);
         assert_eq!(left.lines().count(), 2, "{left}");
     }
+}
+
+/// What a program says that connects to a port nobody listens at, in a namespace: who is there refuses.
+fn answer(space: &str, address: &str, seconds: u32) -> String {
+    let (words, seconds) = (format!("exec 3<>/dev/tcp/{address}/9"), seconds.to_string());
+    let asked = ["netns", "exec", space, "timeout", &seconds, "bash", "-c", &words];
+    let output = Command::new("ip").args(asked).output().unwrap();
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The host of a site, and those of two masters, on one network of 192.0.0.0/16.
+fn with_masters() {
+    for (host, address) in [("site", "192.0.2.1"), ("one", "192.0.2.8"), ("two", "192.0.2.9")] {
+        output_of("ip", &["netns", "add", host]);
+        let ip = |words: &[&str]| output_of("ip", &[&["-n", host], words].concat());
+        if host == "site" {
+            ip(&["link", "add", "name", "lan0", "type", "bridge"]);
+        } else {
+            let peer = ["type", "veth", "peer", "name", host, "netns", "site"];
+            ip(&[&["link", "add", "name", "lan0"][..], &peer[..]].concat());
+            output_of("ip", &["-n", "site", "link", "set", "dev", host, "master", "lan0", "up"]);
+        }
+        ip(&["address", "add", &format!("{address}/16"), "dev", "lan0"]);
+        ip(&["link", "set", "dev", "lan0", "up"]);
+    }
+}
+
+/// Settings with a gateway for each slice.
+fn with_gateways() -> Value {
+    let gateway = json!({ "bridge": "lan0", "network": "192.0.3.0/24", "masters": "192.0.0.0/16" });
+    json!({ "network": "10.7.0.0/16", "gateway": gateway })
+}
+
+/// Sets a unit up in a slice for a master.
+fn set_up_for(
+    driver: &dyn ResourceDriver,
+    unit: u32,
+    slice: &str,
+    master: &str,
+) -> Result<Properties, String> {
+    let (slice, properties) = (Name::new(slice).unwrap(), with(&[("slice.master", master)]));
+    let setup = Call { unit: UnitId(unit), slice, properties, ..call(1, Step::Setup) };
+    on("site", || driver.perform(&setup).outcome).map_err(|error| error.0)
+}
+
+#[test]
+#[ignore = "needs root, `ip` and `unshare`"]
+fn a_master_reaches_the_units_of_its_slice_and_no_others() {
+    if outside("a_master_reaches_the_units_of_its_slice_and_no_others") {
+        return;
+    }
+    with_masters();
+    let home = TempDir::new().unwrap();
+    let driver = on("site", || open(home.path(), &with_gateways()));
+    let cats = set_up_for(&*driver, 1, "cats", "192.0.2.8").unwrap();
+    let dogs = set_up_for(&*driver, 2, "dogs", "192.0.2.9").unwrap();
+    assert_eq!(cats.get("subnet.gateway"), Some("192.0.3.1"));
+    assert_eq!(dogs.get("subnet.gateway"), Some("192.0.3.2"));
+    let (cat, dog) = ("10.7.0.1", "10.7.1.1");
+    let route = |space: &str, to: &str, via: &str| {
+        output_of("ip", &["-n", space, "route", "replace", to, "via", via]);
+    };
+    let refuses = |space: &str, address: &str| {
+        let refused = answer(space, address, 20);
+        assert!(refused.contains("Connection refused"), "{space} to {address}: {refused}");
+    };
+    let no_way = |space: &str, address: &str| {
+        let answer = answer(space, address, 20);
+        let told = ["unreachable", "No route to host"].iter().any(|text| answer.contains(text));
+        assert!(told, "{space} to {address}: {answer}");
+    };
+    route("one", cat, "192.0.3.1");
+    refuses("one", cat);
+    let space = cats.get("unit.netns").unwrap();
+    refuses(space, "192.0.2.8");
+    // Who is root in a unit finds no other way at its gateway: no service of the host, no unit of others.
+    no_way(space, "192.0.2.1");
+    for beyond in ["192.0.2.1", "192.0.2.9", "192.0.3.2", dog] {
+        route(space, beyond, "10.7.0.254");
+        no_way(space, beyond);
+    }
+    // Nor does a master reach another's units, by either gateway.
+    route("one", dog, "192.0.3.1");
+    no_way("one", dog);
+    route("one", dog, "192.0.3.2");
+    assert_eq!(answer("one", dog, 2), "");
+    route("two", dog, "192.0.3.2");
+    refuses("two", dog);
+}
+
+#[test]
+#[ignore = "needs root, `ip` and `unshare`"]
+fn a_gateway_lasts_from_the_first_unit_to_the_last() {
+    if outside("a_gateway_lasts_from_the_first_unit_to_the_last") {
+        return;
+    }
+    with_masters();
+    let home = TempDir::new().unwrap();
+    let driver = on("site", || open(home.path(), &with_gateways()));
+    let gateways = || {
+        let spaces = output_of("ip", &["netns", "list"]);
+        let names = spaces.lines().filter_map(|line| line.split_whitespace().next());
+        names.filter(|name| name.starts_with("tg")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let plain = on("site", || set_up(&*driver, 1, "cats"));
+    assert_eq!((plain.get("subnet.gateway"), gateways().len()), (None, 0));
+    for (unit, master, reason) in [
+        (6, "::1", "is `::1`: write the IPv4 address of your master"),
+        (7, "198.51.100.1", "this site lets in masters of 192.0.0.0/16, except 192.0.3.0/24 of"),
+        (8, "192.0.3.7", "this site lets in masters of 192.0.0.0/16, except 192.0.3.0/24 of"),
+        (9, "192.0.2.1", "property `slice.master` is 192.0.2.1: that is this host"),
+    ] {
+        let error = set_up_for(&*driver, unit, "dogs", master).unwrap_err();
+        assert!(error.contains(reason), "{error}");
+        on("site", || tear_down(&*driver, unit));
+    }
+    assert_eq!(gateways().len(), 0);
+
+    set_up_for(&*driver, 2, "cats", "192.0.2.8").unwrap();
+    let made = gateways();
+    assert_eq!(made.len(), 1);
+    let change = |properties: Properties| {
+        let modify = Call { unit: UnitId(2), properties, ..call(1, Step::Modify) };
+        on("site", || driver.perform(&modify).outcome)
+    };
+    assert!(change(with(&[("slice.master", "192.0.2.9")])).is_err());
+    // One that is spoilt is made anew for the next unit, whose master may be another.
+    output_of("ip", &["-n", &made[0], "link", "set", "dev", "eth1", "down"]);
+    set_up_for(&*driver, 3, "cats", "192.0.2.9").unwrap();
+    output_of("ip", &["-n", "two", "route", "add", "10.7.0.3", "via", "192.0.3.1"]);
+    let refused = answer("two", "10.7.0.3", 20);
+    assert!(refused.contains("Connection refused"), "{refused}");
+    for unit in [2, 3] {
+        on("site", || tear_down(&*driver, unit));
+        assert_eq!(gateways(), made, "a unit of the slice is left");
+    }
+    on("site", || tear_down(&*driver, 1));
+    assert_eq!(gateways().len(), 0);
+    let left = output_of("ip", &["-n", "site", "-o", "link", "show"]);
+    assert!(["tg", "to"].iter().all(|kind| !left.contains(&format!(": {kind}"))), "{left}");
+
+    // Without a bridge to the masters the site does not start.
+    let elsewhere = TempDir::new().unwrap();
+    let error = on("one", || {
+        output_of("ip", &["link", "del", "dev", "lan0"]);
+        site("netns", elsewhere.path(), &with_gateways()).err().unwrap()
+    });
+    assert!(error.contains("needs the bridge `lan0`, which this host does not have"), "{error}");
 }
 
 #[test]
