@@ -154,6 +154,42 @@ fn a_guest_knows_its_broker_alone_and_leases_at_sites_that_do_not_know_it() {
     site.becomes_clean();
 }
 
+#[test]
+fn a_guest_is_told_since_when_the_site_of_a_lease_cannot_be_reached() {
+    let Apart { mut site, broker: _broker, mut guest, .. } = Apart::start();
+    guest.json("lease request 2 --for 1h --wait");
+    let unreachable = |guest: &Deployment| {
+        let shown = guest.json("lease show 1")[0].clone();
+        assert_eq!(shown["state"], "active", "it continues");
+        shown.get("site_unreachable").cloned()
+    };
+    assert_eq!(unreachable(&guest), None);
+    site.end("-KILL");
+    let first = eventually(DEADLINE, "a lost connection", || unreachable(&guest));
+    let since = first["since"].as_str().expect("there was a connection").to_owned();
+    assert!(first["error"].as_str().is_some_and(|error| !error.is_empty()), "{first}");
+    let said = |words: &str| {
+        let output = guest.tenure(words);
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr(&output))
+    };
+    for words in ["lease list", "lease show 1"] {
+        let said = said(words);
+        assert!(said.contains(&format!("unreachable since {since}")), "{words}: {said}");
+    }
+    let doctor = said("doctor");
+    assert!(doctor.contains(&format!("no connection with alpha since {since}")), "{doctor}");
+    assert!(doctor.contains("nothing changes or is known of guest/1.0"), "{doctor}");
+    // A guest that starts again has never had a connection.
+    guest.end("-KILL");
+    guest.restart_up();
+    let second = eventually(DEADLINE, "no connection", || unreachable(&guest));
+    assert_eq!(second["since"], Value::Null, "{second}");
+    site.restart_up();
+    eventually(DEADLINE, "a connection", || unreachable(&guest).is_none());
+    guest.json("lease close 1 --wait");
+    site.becomes_clean();
+}
+
 /// As root on hosts and a network of its own, otherwise on loopback.
 #[test]
 fn the_cluster_of_four_processes_leases_across_two_sites() {

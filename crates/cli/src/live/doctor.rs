@@ -32,7 +32,7 @@ pub(crate) fn doctor(endpoint: &Endpoint, console: &mut Console<'_>) -> Result<(
     let leases = open_leases(&mut client).unwrap_or_default();
     let peers: Vec<PeerView> = client.ask(&Request::Peers { peer: None })?;
     let mut wrong = wrong(&status, &sites, &leases);
-    wrong.extend(peers.iter().filter_map(unreached));
+    wrong.extend(peers.iter().filter_map(|peer| unreached(peer, &leases)));
     let StatusView { version: _, program, pid, data, now, speed, actors, .. } = &status;
     if endpoint.output == Output::Table {
         let faster = if *speed == 1 { String::new() } else { format!(", {speed} times as fast") };
@@ -138,8 +138,11 @@ fn clock_apart(name: &str, ClockApartView { peer, ahead_s, since }: &ClockApartV
     )
 }
 
+/// How many leases are named of one site.
+const NAMED: usize = 5;
+
 /// What is wrong with the connection to an actor elsewhere. Who has never dialled is not missed.
-fn unreached(peer: &PeerView) -> Option<String> {
+fn unreached(peer: &PeerView, leases: &[LeaseView]) -> Option<String> {
     let PeerView { peer: name, of, address, connected, since, error, .. } = peer;
     let error = error.as_ref().filter(|_| !connected)?;
     let since = since.as_ref().map_or_else(String::new, |since| format!(" since {since}"));
@@ -147,7 +150,17 @@ fn unreached(peer: &PeerView) -> Option<String> {
         Some(address) => format!("see that {name} runs and {address} can be reached"),
         None => format!("see that {name} runs: it dials"),
     };
-    Some(format!("{of} has no connection with {name}{since}: {error}; {what}"))
+    let there = leases.iter().filter(|lease| {
+        let manager = lease.lease.split('/').next();
+        lease.site_unreachable.is_some() && lease.site.as_ref() == Some(name) && manager == Some(of)
+    });
+    let there: Vec<&str> = there.map(|lease| lease.lease.as_str()).take(NAMED + 1).collect();
+    let more = if there.len() > NAMED { " and more" } else { "" };
+    let leases = match &there[..there.len().min(NAMED)] {
+        [] => String::new(),
+        some => format!("; until then nothing changes or is known of {}{more}", some.join(", ")),
+    };
+    Some(format!("{of} has no connection with {name}{since}: {error}; {what}{leases}"))
 }
 
 /// What is wrong with a unit by its site's word.

@@ -10,7 +10,8 @@ use tenure_core::service_manager::sequence::{After, Gate};
 use tenure_node::api::client::{Client, ClientError};
 use tenure_node::api::moment::Moment;
 use tenure_node::api::{
-    LeaseName, LeaseRequest, LeaseUnitView, LeaseView, More, Request, ReviseRequest, WantedLeases,
+    LeaseName, LeaseRequest, LeaseUnitView, LeaseView, More, Request, ReviseRequest,
+    UnreachableView, WantedLeases,
 };
 
 use super::actors::{with_probe, with_quantity};
@@ -435,7 +436,7 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
         ("slice", lease.slice.clone()),
         ("state", state(lease)),
         ("units", format!("{} {}", lease.units, lease.resource)),
-        ("site", lease.site.clone().unwrap_or_else(|| "-".to_owned())),
+        ("site", site(lease)),
         ("from", lease.start.clone()),
         ("until", format!("{} ({})", lease.end, left(lease))),
     ];
@@ -454,6 +455,23 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
         facts.push(("ticket", ticket.clone()));
     }
     facts
+}
+
+/// The site, and since when it cannot be reached.
+fn site(lease: &LeaseView) -> String {
+    let site = lease.site.clone().unwrap_or_else(|| "-".to_owned());
+    match &lease.site_unreachable {
+        Some(unreachable) => format!("{site}, {}: {}", since(unreachable), unreachable.error),
+        None => site,
+    }
+}
+
+/// Since when a site cannot be reached.
+fn since(UnreachableView { since, .. }: &UnreachableView) -> String {
+    match since {
+        Some(since) => format!("unreachable since {since}"),
+        None => "unreachable so far".to_owned(),
+    }
 }
 
 /// The state with what is under way or how it went.
@@ -539,17 +557,18 @@ impl print::Row for LeaseView {
     }
 }
 
-/// How many of its units are not as they should be, or go by a recall.
+/// What is not as it should be: its site, or how many of its units; how many go by a recall.
 fn faults(lease: &LeaseView) -> String {
     let down = |unit: &&LeaseUnitView| unit.probe.as_ref().is_some_and(|it| it.state == "down");
     let down = lease.in_hand.iter().filter(down).count();
     let counts = [(unusable(lease), "unusable"), (down, "down")];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts = counts.map(|(count, word)| format!("{count} {word}"));
+    let unreachable = lease.site_unreachable.iter().map(|it| format!("site {}", since(it)));
     let recalled = lease.recalled.as_ref().map(|told| format!("recalled to {}", told.units));
     let waits = lease.waits_for.iter();
     let waits = waits.map(|wait| format!("to {} after {}", wait.gate, wait.in_words()));
-    counts.chain(recalled).chain(waits).collect::<Vec<_>>().join(", ")
+    unreachable.chain(counts).chain(recalled).chain(waits).collect::<Vec<_>>().join(", ")
 }
 
 /// How many of its units the guest could not join.

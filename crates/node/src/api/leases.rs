@@ -71,9 +71,11 @@ impl AppState {
     ) -> ApiResult<Vec<LeaseView>> {
         let (name, names, now) = (manager.clone(), self.names(), self.now());
         let (me, found) = (self.actor(Role::ServiceManager, manager)?.info().id, self.found());
+        let unreachable = self.unreachable(me);
         let leases = self.guest(manager, move |guest| {
             let picked = pick(guest).into_iter().filter_map(|id| guest.survey_of(id));
-            let views = picked.map(|lease| view::lease((&name, me), &names, &lease, &found, now));
+            let known = (&found, &unreachable);
+            let views = picked.map(|lease| view::lease((&name, me), &names, &lease, known, now));
             Some(views.collect())
         });
         Ok(leases.await?.unwrap_or_default())

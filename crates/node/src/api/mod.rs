@@ -60,7 +60,9 @@ pub use delegation_view::DelegationView;
 pub use keys::{KeyView, KeysView};
 pub use leases::{MAX_LEASES, More, WantedLeases};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
-pub use peers::{InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView};
+pub use peers::{
+    InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView, UnreachableView,
+};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};

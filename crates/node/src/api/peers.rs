@@ -62,6 +62,18 @@ pub struct PeerView {
     pub error: Option<String>,
 }
 
+/// An actor of another process that cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreachableView {
+    /// Since when there is no connection; null if there never was one.
+    pub since: Option<String>,
+    /// Why there is none.
+    pub error: String,
+}
+
+/// The actors elsewhere that cannot be reached.
+pub(super) type UnreachableActors = BTreeMap<ActorId, UnreachableView>;
+
 /// An invitation to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -167,6 +179,17 @@ impl AppState {
             return Err(ApiError::new(Code::NoSuch, format!("no peer `{name}`")).help(help));
         }
         Ok(named)
+    }
+
+    /// The actors with which an actor here has no connection, although it is to have one.
+    pub(super) fn unreachable(&self, here: ActorId) -> UnreachableActors {
+        let connections = self.network().into_iter().flat_map(|network| network.connections());
+        let lost = connections.filter(|one| one.here == here && !one.standing.connected);
+        lost.filter_map(|Connection { there, standing, .. }| {
+            let since = standing.since.map(time);
+            Some((there, UnreachableView { since, error: standing.error? }))
+        })
+        .collect()
     }
 
     async fn books(&self) -> ApiResult<PeersByActor> {

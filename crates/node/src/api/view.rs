@@ -21,6 +21,7 @@ use tenure_core::ticket::link::{Assurance, Link};
 use tenure_core::wire::refusal::{Outlook, Refusal};
 
 use super::offer::{self, InTheWayView, OfferView, QueueView};
+use super::peers::UnreachableActors;
 use super::probe::{Found, ProbeView, lease_unit};
 use super::proof::EvidenceView;
 use crate::clock::ClockStep;
@@ -155,6 +156,10 @@ pub struct LeaseView {
     pub left_s: f64,
     /// The site, once there is a ticket.
     pub site: Option<String>,
+    /// Since when the site cannot be reached, if it cannot and the lease is not over. It says nothing about the
+    /// units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site_unreachable: Option<super::UnreachableView>,
     /// How far an extension is, if one is under way: asking, redeeming.
     pub extension: Option<String>,
     /// How far another change is, if one is under way: leaving, returning (a part goes back), modifying.
@@ -422,7 +427,7 @@ pub(super) fn lease(
     (manager, me): (&Name, ActorId),
     names: &Names,
     lease: &LeaseSurvey<'_>,
-    found: &Found,
+    (found, unreachable): (&Found, &UnreachableActors),
     now: Time,
 ) -> LeaseView {
     let held = lease.state.held();
@@ -457,6 +462,9 @@ pub(super) fn lease(
         end: time(lease.term.end()),
         left_s: lease.term.end().since(now).as_secs_f64(),
         site: site_name.clone(),
+        site_unreachable: site
+            .filter(|_| outcome.is_none())
+            .and_then(|site| unreachable.get(&site).cloned()),
         extension,
         returning: returning.or(rest),
         configuration: lease
