@@ -30,9 +30,10 @@ use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
 use tenure_core::wire::credentials::Credentials;
-use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence};
+use tenure_core::wire::message::{Envelope, Header, Message, Sequence};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::{History, Provisos};
+use tenure_core::wire::request::{Item, Request};
 use tenure_tests::root;
 
 /// How many tickets are out when requests are timed.

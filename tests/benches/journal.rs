@@ -33,9 +33,10 @@ use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View}
 use tenure_core::site_authority::{Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
-use tenure_core::wire::message::{Item, LeasedUnit, Request};
+use tenure_core::wire::message::LeasedUnit;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::{History, Provisos};
+use tenure_core::wire::request::{Item, Request};
 use tenure_node::journal::{JournalFile, Owner, Past, Snapshots, SystemDisk};
 use tenure_sim::emulation::{Emulation, Inputs, Progress};
 use tenure_sim::scenario;

@@ -35,9 +35,9 @@ use tenure_core::service_manager::machine::State;
 use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use tenure_core::service_manager::{Command as GuestCommand, Part, ServiceManager, Victims};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
+use tenure_core::wire::request::Item;
 
 /// How many leases live at a time where their memory is measured: a site remembers no more for one guest than
 /// 64 MiB of tickets.

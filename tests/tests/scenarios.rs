@@ -117,6 +117,7 @@ scripts! {
     delegation_grows
     delegation_renewed
     dishonest_requests
+    co_allocation
     divisible_stock
     drained_by
     drained_units

@@ -28,6 +28,8 @@ mod archive;
 mod backup;
 #[path = "system/keys.rs"]
 mod keys;
+#[path = "system/links.rs"]
+mod links;
 #[path = "system/inventory.rs"]
 mod inventory;
 #[path = "system/faults.rs"]

@@ -12,8 +12,8 @@ use tenure_core::service_manager::machine::Change;
 use tenure_core::wire::message::Message;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::ticket::Ticket;
-use tenure_core::wire::message::Request;
-use tenure_core::wire::offer::{OfferPart, Reply};
+use tenure_core::wire::request::{Item, Request};
+use tenure_core::wire::offer::Reply;
 
 pub(super) const LAW: Law = Law {
     id: "S13",
@@ -175,33 +175,20 @@ fn is_asked_for(request: &Request, asked: Option<&State>, tickets: &[(u16, Ticke
     let of_item = |index: u16| tickets.iter().filter(move |(of, _)| *of == index);
     let kind = (0u16..).zip(&request.items).all(|(index, item)| {
         of_item(index).map(|(_, ticket)| ticket.bottom()).all(|link| {
-            link.resource == item.resource && link.extends == item.extends
+            (link.resource == item.resource || item.joins().is_some()) && link.extends == item.extends
         })
     });
     let fit = kind
         && match accepted {
             Some(offer) => {
                 let mut parts = offer.parts.clone();
-                let got = tickets.iter().map(|(item, ticket)| {
-                    let (link, site) = (ticket.bottom(), ticket.site());
-                    OfferPart {
-            item: *item,
-            site,
-            units: link.units,
-            term: link.term,
-            price: link.clauses.price,
-        }
-                });
-                let mut got: Vec<_> = got.collect();
+                let mut got = request.offer_of(tickets).parts;
                 parts.sort();
                 got.sort();
                 parts == got
             }
             None => {
-                let units = |index| {
-                    of_item(index).map(|(_, t)| u64::from(t.bottom().units.get())).sum()
-                };
-                let sums: Vec<u64> = (0u16..).zip(&request.items).map(|(i, _)| units(i)).collect();
+                let units = request.offer_of(tickets).units_of_each(request.items.len());
                 let in_time = (0u16..).zip(&request.items).all(|(index, item)| {
                     of_item(index).map(|(_, ticket)| ticket.bottom().term).all(|term| {
                         let start = term.start().minus(item.offset);
@@ -210,7 +197,10 @@ fn is_asked_for(request: &Request, asked: Option<&State>, tickets: &[(u16, Ticke
                             && lasts.contains(&term.duration())
                     })
                 });
-                in_time && request.is_met_by(&sums) && from_one_site(request, tickets)
+                in_time
+                    && request.is_met_by(&units)
+                    && from_one_site(request, tickets)
+                    && joined(request, tickets)
             }
         };
     let known = tickets.iter().all(|(of, _)| usize::from(*of) < request.items.len());
@@ -225,13 +215,27 @@ fn keep_provisos(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
     tickets.iter().all(|(item, ticket)| {
         let by = ticket.bottom().clauses.redeem_by;
         let in_time = request.provisos.redeem_by.is_none_or(|most| by.is_some_and(|by| by <= most));
-        let apart = request.items.get(usize::from(*item)).and_then(|item| item.apart);
+        let apart = request.items.get(usize::from(*item)).and_then(Item::apart);
         let alone = apart.is_none_or(|apart| {
             *sites.entry((apart, ticket.site())).or_insert(*item) == *item
         });
         let excluded = request.provisos.not_on_at(ticket.site());
         let without = ticket.bottom().clauses.not_on.is_superset(&excluded);
         in_time && alone && without && !request.provisos.not_at.contains(&ticket.site())
+    })
+}
+
+/// Whether the ends of each link are at one site each, and edges were sold for it if those are two.
+fn joined(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
+    let of_item = |item: u16| tickets.iter().filter(move |(of, _)| *of == item);
+    (0u16..).zip(&request.items).all(|(place, item)| {
+        let Some(joins) = item.joins() else { return true };
+        let [from, to] = joins.ends;
+        let mut pairs = of_item(from).flat_map(|(_, a)| {
+            of_item(to).map(move |(_, b)| a.site() != b.site())
+        });
+        let far = pairs.next().unwrap_or(false);
+        pairs.all(|other| other == far) && far == of_item(place).next().is_some()
     })
 }
 

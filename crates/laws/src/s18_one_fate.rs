@@ -9,7 +9,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::facts::{Asked, Fact, Granted};
 use tenure_core::service_manager::group::{Handling, Why};
-use tenure_core::wire::message::Request;
+use tenure_core::wire::request::Request;
 
 pub(super) const LAW: Law = Law {
     id: "S18",

@@ -39,6 +39,8 @@ pub struct Settings {
     pub steps: u64,
     /// How many other plans are wanted.
     pub alternatives: usize,
+    /// Whether it is said why there is no plan, and what has one instead: that takes as many steps again.
+    pub explain: bool,
 }
 
 impl Settings {
@@ -48,7 +50,7 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { solver: Solver::default(), steps: Self::STEPS, alternatives: 0 }
+        Self { solver: Solver::default(), steps: Self::STEPS, alternatives: 0, explain: true }
     }
 }
 
@@ -79,7 +81,7 @@ pub fn solve_until(
         Solver::Auto => auto(&model, settings, &mut steps),
     };
     let mut answer = answer(&model, &outcome);
-    if answer.status == Status::Infeasible {
+    if answer.status == Status::Infeasible && settings.explain {
         let mut budget = Steps::new(settings.steps.min(Settings::STEPS), stop);
         let why = why::why(problem, &mut budget);
         answer.offers = why::offers(problem, &why, &mut budget);

@@ -7,10 +7,10 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::sequence::{After, Gate, On};
-use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::recall::Accepts;
+use tenure_core::wire::request::Item;
 use tenure_tests::mutants::Mutant;
 
 use super::participants::{GUEST, RIVAL, kind, units};

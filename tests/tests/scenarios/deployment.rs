@@ -5,6 +5,8 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
+use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::mapper::co_allocate::CoAllocate;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::queue::Queue;
@@ -12,7 +14,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::price::PRICE;
 use tenure_core::model::resource::{
-    Attributes, BEST_EFFORT, DIVISIBLE, OVERBOOKED, Value, overbooked,
+    Attributes, BEST_EFFORT, CARRIES, DIVISIBLE, ENDS, LATENCY, OVERBOOKED, Value, overbooked,
 };
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Input;
@@ -106,15 +108,24 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
         }
         Role::Broker => {
             let queue = args.option("queue").is_some();
+            let plans = match args.option("mapper").as_deref() {
+                None => false,
+                Some("co-allocate") => true,
+                Some(other) => return Err(format!("`{other}` is no mapper of scripts")),
+            };
             let price: Option<i64> = args.number_option("price")?;
             let price = price.and_then(|price| u32::try_from(price).ok());
             let prices: BTreeMap<Name, u32> =
                 price.map(|price| (Name::literal("node"), price)).into_iter().collect();
             Box::new(move || {
-                let mapper =
-                    if queue { Fcfs::default().with_queue(Queue::Wait) } else { Fcfs::default() };
+                let queue = if queue { Queue::Wait } else { Queue::Refuse };
+                let mapper: Box<dyn BrokerMapper> = if plans {
+                    Box::new(CoAllocate::default())
+                } else {
+                    Box::new(Fcfs::default().with_queue(queue))
+                };
                 let broker = Broker::new(setup.clone()).with_prices(prices.clone());
-                HostedActor::broker(broker, Box::new(mapper))
+                HostedActor::broker(broker, mapper)
             })
         }
         Role::ServiceManager => {
@@ -127,7 +138,8 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
     })
 }
 
-/// `4 node 2 disk [cpus=8] [price=3] [delegation=30d] [renew=1d] [divisible=disk] [to=broker:4,other:2]`.
+/// `4 node 2 disk [cpus=8] [price=3] [delegation=30d] [renew=1d] [divisible=disk] [edges=ab:a+b:5ms]
+/// [to=broker:4,other:2]`.
 fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     let length = args.span_option("delegation")?.unwrap_or(Span::DAY.times(30));
     let renew_before = args.span_option("renew")?.unwrap_or(Span::DAY);
@@ -144,6 +156,7 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     if args.option("best-effort").is_some() {
         attributes.insert(Name::literal(BEST_EFFORT), Value::Flag(true));
     }
+    let edges = edges(args)?;
     let mut stock = Vec::new();
     while let Some(units) = args.maybe() {
         let units = units.parse().map_err(|_| format!("`{units}` is no number of units"))?;
@@ -153,6 +166,7 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
         if divisible.as_deref() == Some(resource.as_str()) {
             attributes.insert(Name::literal(DIVISIBLE), Value::Flag(true));
         }
+        attributes.extend(edges.get(&resource).cloned().unwrap_or_default());
         stock.push(Stock { resource, attributes, units, named: BTreeMap::new() });
     }
     let stacks = stacks(args, &mut stock)?;
@@ -185,6 +199,27 @@ fn plan(setup: &Setup, args: &mut Args) -> Result<Plan, Bad> {
     let offers = offers.collect();
     let quarantine_after = args.number_option("quarantine-after")?;
     Ok(Plan { stock, stacks, offers, quarantine_after })
+}
+
+/// `edges=ab:a+b:5ms,bc:b+c:2ms`: the attributes of the types that are edges of `bandwidth`.
+fn edges(args: &mut Args) -> Result<BTreeMap<Name, Attributes>, Bad> {
+    let edges = args.option("edges").unwrap_or_default();
+    let edge = |text: &str| {
+        let mut words = text.split(':');
+        let (Some(edge), Some(ends), Some(latency)) = (words.next(), words.next(), words.next())
+        else {
+            return Err(format!("`{text}` is no edge such as ab:a+b:5ms"));
+        };
+        let ends: Vec<String> = ends.split('+').map(|end| format!("\"{end}\"")).collect();
+        let attributes = Attributes::from([
+            (Name::literal(DIVISIBLE), Value::Flag(true)),
+            (Name::literal(ENDS), Value::read(&format!("{{{}}}", ends.join(", ")))),
+            (Name::literal(LATENCY), Value::read(latency)),
+            (Name::literal(CARRIES), Value::from("bandwidth")),
+        ]);
+        Ok((Name::new(edge).map_err(|bad| bad.to_string())?, attributes))
+    };
+    edges.split(',').filter(|text| !text.is_empty()).map(edge).collect()
 }
 
 /// `names=h1,h2,r1,r2 stacks=bench-1:h1+r1,bench-2:h2+r2`: units get the names in their order.

@@ -15,12 +15,13 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence, Subject};
+use tenure_core::wire::message::{Envelope, Header, Message, Sequence, Subject};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::recall::Level;
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::{Item, Request};
 
 use super::language::{guest, of_role};
 use super::names;

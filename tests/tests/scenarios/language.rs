@@ -23,9 +23,9 @@ use tenure_core::model::time::{Span, Term};
 use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::sequence::{After, Gate, On};
-use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
+use tenure_core::wire::request::{Item, Joins, Relation};
 use tenure_laws::Bounds;
 
 use super::delegations;
@@ -51,7 +51,7 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-after=WHAT,..] [join-after=WHAT,..] [redeem-by=TIME] [not-at=SITE,..] [not-on=SITE/UNIT,..] [notice=SPAN] [min-tenure=SPAN]",
+        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'] [joins ITEM ITEM [hops N] [latency SPAN]].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-after=WHAT,..] [join-after=WHAT,..] [redeem-by=TIME] [not-at=SITE,..] [not-on=SITE/UNIT,..] [notice=SPAN] [min-tenure=SPAN]",
         act: ask,
     },
     Known { usage: "revise GUEST/REQUEST UNITS TYPE .. from=TIME for=SPAN", act: revise },
@@ -338,7 +338,8 @@ fn unit_of(world: &World, text: &str) -> Result<(ActorId, UnitId), Bad> {
     Ok((world.id(world.index(site)?), UnitId(number)))
 }
 
-/// The items of a request: `2 node ( 1 gpu 1 disk ) | 4 node optional 1 gpu after 1h`, `[ 1 node 1 node ]` apart.
+/// The items of a request: `2 node ( 1 gpu 1 disk ) | 4 node optional 1 gpu after 1h`, `[ 1 node 1 node ]` apart,
+/// `100 bandwidth joins 0 1 hops 2 latency 5ms` as a link between the first two.
 fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
     let (mut items, mut choice, mut bundles) = (Vec::new(), 0, 0);
     let (mut together, mut apart) = (None, None);
@@ -363,6 +364,8 @@ fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
                 let after = args.has("after").then(|| args.next("how much later"));
                 let offset = after.transpose()?.map(|text| script::span(&text)).transpose()?;
                 let condition = if args.has("where") { Some(args.condition()?) } else { None };
+                let joins = if args.has("joins") { Some(joins(args)?) } else { None };
+                let apart = apart.map_or(Relation::Alone, Relation::Apart);
                 items.push(Item {
                     min_units,
                     requirements: condition.into_iter().collect(),
@@ -370,13 +373,22 @@ fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
                     optional,
                     offset: offset.unwrap_or(Span::ZERO),
                     together,
-                    apart,
+                    relation: joins.map_or(apart, Relation::Joins),
                     ..Item::new(resource, units)
                 });
             }
         }
     }
     Ok(items)
+}
+
+/// The rest of a link: its ends, and how long its path may be.
+fn joins(args: &mut Args) -> Result<Joins, Bad> {
+    let ends = [args.number("the item at one end")?, args.number("the item at the other end")?];
+    let hops = if args.has("hops") { Some(args.number("the most edges")?) } else { None };
+    let latency = args.has("latency").then(|| args.next("the most latency"));
+    let latency = latency.transpose()?.map(|text| script::span(&text)).transpose()?;
+    Ok(Joins { ends, latency, hops })
 }
 
 fn accept(world: &mut World, args: &mut Args) -> Result<(), Bad> {

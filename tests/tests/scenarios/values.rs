@@ -10,10 +10,11 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::site_authority::Stacks;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::wire::message::{LeasedUnit, Request};
+use tenure_core::wire::message::LeasedUnit;
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::Request;
 
 use super::names::{self, Names};
 
@@ -50,8 +51,14 @@ pub fn request(names: &Names, request: &Request) -> String {
             String::new()
         };
         let bundle = item.together.map(|n| format!(" in bundle {n}")).unwrap_or_default();
-        let apart = item.apart.map(|n| format!(" apart {n}")).unwrap_or_default();
-        let bundle = bundle + &apart;
+        let apart = item.apart().map(|n| format!(" apart {n}")).unwrap_or_default();
+        let joins = item.joins().map(|joins| {
+            let [from, to] = joins.ends;
+            let hops = joins.hops.map(|hops| format!(" hops {hops}")).unwrap_or_default();
+            let latency = joins.latency.map(|most| format!(" latency {most}"));
+            format!(" joins {from} {to}{hops}{}", latency.unwrap_or_default())
+        });
+        let bundle = bundle + &apart + &joins.unwrap_or_default();
         let (units, on) = (item.units, on.unwrap_or_default());
         let text =
             format!("{optional}{min_units}{units} {}{after}{bundle}{on}{needs}", item.resource);
@@ -151,7 +158,8 @@ pub fn receipts(names: &Names, receipts: &[Receipt]) -> String {
 pub fn offers(names: &Names, offers: &[Offer]) -> String {
     let part = |part: &OfferPart| {
         let (site, term) = (names.actor(part.site), names::term(part.term));
-        format!("{} for item {} at {site} over {term}", part.units, part.item)
+        let edge = part.edge.as_ref().map(|edge| format!(" of {edge}")).unwrap_or_default();
+        format!("{}{edge} for item {} at {site} over {term}", part.units, part.item)
     };
     let offer = |offer: &Offer| {
         let parts: Vec<_> = offer.parts.iter().map(part).collect();

@@ -37,14 +37,13 @@ use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::invitation::{
     Invitation, JoinFault, Permission, Permissions, SignedInvitation,
 };
-use tenure_core::wire::message::{
-    Envelope, Header, Item, LeasedUnit, Message, Request, Sealed, Sequence,
-};
+use tenure_core::wire::message::{Envelope, Header, LeasedUnit, Message, Sealed, Sequence};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::{Item, Request};
 use tenure_tests::check_golden;
 
 /// What the sample facts are made of.
@@ -181,6 +180,7 @@ pub(crate) fn offers(p: &Parts) -> Vec<Offer> {
         units: link.units,
         term: link.term,
         price: None,
+        edge: None,
     };
     vec![Offer { parts: vec![part] }]
 }

@@ -103,8 +103,9 @@ fn shown(of: &Type, uses: &mut BTreeSet<String>) -> String {
             let parts: Vec<String> = tuple.elems.iter().map(|part| shown(part, uses)).collect();
             return format!("({})", parts.join(", "));
         }
+        Type::Array(array) => return format!("array of {}", shown(&array.elem, uses)),
         Type::Path(path) => path.path.segments.last().expect("a path has a segment"),
-        _ => panic!("only paths and tuples have a layout"),
+        _ => panic!("only paths, tuples and arrays have a layout"),
     };
     let mut of = |place: usize| match &path.arguments {
         PathArguments::AngleBracketed(arguments) => match &arguments.args[place] {

@@ -20,11 +20,12 @@ use tenure_core::site_authority::unit;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::wire::message::{LeasedUnit, Request};
+use tenure_core::wire::message::LeasedUnit;
 use tenure_core::wire::offer::{Offer, Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::Request;
 use tenure_tests::{check_block, check_golden};
 
 /// Each pair of state and event with the states it can lead to; none means that it is refused.

@@ -19,7 +19,7 @@ use tenure_core::service_manager::machine as guest;
 use tenure_core::service_manager::{ServiceManager, Standing, request};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority};
 use tenure_core::ticket::Ticket;
-use tenure_core::wire::message::Request;
+use tenure_core::wire::request::Request;
 use tenure_node::journal::{JournalError, Owner, Reader};
 
 use super::ReplayArgs;

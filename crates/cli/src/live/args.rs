@@ -404,7 +404,7 @@ pub(crate) struct Lasting {
     pub(crate) longest: Span,
 }
 
-fn lasting(text: &str) -> Result<Lasting, String> {
+pub(crate) fn lasting(text: &str) -> Result<Lasting, String> {
     let (shortest, longest) = text.split_once("..").unwrap_or((text, text));
     let span = |text| Span::from_str(text).map_err(|error| error.to_string());
     let lasting = Lasting { shortest: span(shortest)?, longest: span(longest)? };
@@ -426,12 +426,16 @@ pub(crate) struct RequestArgs {
 
     /// How many units of which types: `4 node`, `2..4 node, 1 gpu`, `4 node where 'cpus >= 8'`,
     /// `4 node | 8 small`, `(4 node, 1 disk), 2 gpu after 1h`; a number alone means nodes
-    #[arg(required = true, value_name = "DEMAND")]
+    #[arg(required_unless_present = "file", value_name = "DEMAND")]
     pub(crate) demand: Vec<String>,
 
+    /// A file with what is asked for: units at several sites, and links between them (docs/PLANNING.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["demand", "duration", "condition", "at", "by", "apart"])]
+    pub(crate) file: Option<PathBuf>,
+
     /// The length of the lease: `2h`, or `1h..2h` for the longest that can be had
-    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
-    pub(crate) duration: Lasting,
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting, required_unless_present = "file")]
+    pub(crate) duration: Option<Lasting>,
 
     /// What must hold of the units, in a demand of one item: `cpus >= 8 and site != "b"`
     #[arg(long = "where", value_name = "EXPR")]

@@ -19,6 +19,7 @@ use super::args::{
     Change, Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, ReviseArgs, UnitsBy, WaitArgs,
 };
 use super::demand::demand;
+use super::experiment::{self, Wanted};
 use super::interrupt::Interrupt;
 use super::{ask, ask_change, connect, connect_to, duration, offer, print, recall, roughly, why};
 use crate::Console;
@@ -101,18 +102,19 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let configuration: BTreeMap<_, _> = args.property.iter().cloned().collect();
     let configuration =
         Properties::try_from(configuration).map_err(|error| Error::Wrong(error.to_string()))?;
+    let wanted = wanted(args)?;
     let request = LeaseRequest {
         manager: asker(args)?,
         broker: args.broker.clone(),
         id: args.id.clone(),
         slice: args.slice.clone(),
-        demand: demand(&args.demand, args.condition.as_deref())?.to_string(),
-        duration: args.duration.longest,
-        min_duration: Some(args.duration.shortest),
+        demand: wanted.demand,
+        duration: wanted.duration.longest,
+        min_duration: Some(wanted.duration.shortest),
         plan: args.plan,
         hold: args.hold,
-        start: args.at,
-        latest: args.by,
+        start: wanted.start,
+        latest: wanted.latest,
         configuration,
         bundle: args.bundle,
         assemble: args.assemble,
@@ -123,8 +125,10 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
         not_units: args.exclude.iter().cloned().collect(),
-        apart: args.apart,
+        apart: wanted.apart,
         after: after(args),
+        links: wanted.links,
+        properties: wanted.properties,
     };
     let mut client = connect(&args.endpoint.data)?;
     // A plan and a hold are there to be looked at.
@@ -136,6 +140,25 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         return list(&[view], args.endpoint.output, console);
     }
     follow((client, interrupt), &view, wait, args.endpoint.output, console)
+}
+
+/// What a request asks for, by its arguments or by a file.
+fn wanted(args: &RequestArgs) -> Result<Wanted, Error> {
+    if let Some(file) = &args.file {
+        return experiment::read(file);
+    }
+    let Some(duration) = args.duration else {
+        return Err(Error::Wrong("say how long: `--for 1h`".to_owned()));
+    };
+    Ok(Wanted {
+        demand: demand(&args.demand, args.condition.as_deref())?.to_string(),
+        duration,
+        start: args.at,
+        latest: args.by,
+        apart: args.apart,
+        links: Vec::new(),
+        properties: Properties::default(),
+    })
 }
 
 /// What the leases of a request wait for.
@@ -187,6 +210,8 @@ fn revise(args: &ReviseArgs, console: &mut Console<'_>) -> Result<(), Error> {
         after: Vec::new(),
         notice: args.notice,
         min_tenure: args.min_tenure,
+        links: Vec::new(),
+        properties: Properties::default(),
     };
     let revised = ReviseRequest { lease: args.lease.clone(), wanted };
     let leases: Vec<LeaseView> = ask_change(&args.change, &Request::Revise(Box::new(revised)))?;

@@ -4,6 +4,7 @@ pub(crate) mod args;
 mod actors;
 mod delegation;
 mod demand;
+mod experiment;
 mod doctor;
 mod interrupt;
 mod keys;

@@ -158,8 +158,12 @@ pub(crate) fn run(command: &PlanCommand, console: &mut Console<'_>) -> Result<()
 }
 
 fn solve(args: &SolveArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let settings =
-        Settings { solver: args.solver.into(), steps: args.steps, alternatives: args.alternatives };
+    let settings = Settings {
+        solver: args.solver.into(),
+        steps: args.steps,
+        alternatives: args.alternatives,
+        explain: true,
+    };
     let mut problems = Vec::new();
     for file in &args.files {
         problems.extend(read::problems(file)?.into_iter().map(|problem| (file.clone(), problem)));

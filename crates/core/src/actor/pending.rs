@@ -62,7 +62,7 @@ impl<K: Ord + Clone> PendingEffects<K> {
     }
 
     /// What is pending under the keys from `first` to `last`, in their order.
-    pub(crate) fn between(&self, first: K, last: K) -> impl Iterator<Item = &K> {
+    pub(crate) fn between(&self, first: K, last: K) -> impl DoubleEndedIterator<Item = &K> {
         self.by_key.range(first..=last).map(|(key, _)| key)
     }
 

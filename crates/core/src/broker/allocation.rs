@@ -13,20 +13,23 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::price::price_of;
 use crate::model::property::Properties;
-use crate::model::resource::is_divisible;
+use crate::model::resource::{Attributes, SITE, Value, carries, ends, is_divisible, latency};
 use crate::model::time::{Span, Term, Time};
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::ticket::link::{AccountId, Clauses, Link};
-use crate::wire::message::{Item, MAX_UNITS, Request};
 use crate::wire::offer::{Offer, OfferPart};
+use crate::wire::request::{Item, Joins, MAX_UNITS, Request};
+
+/// What nothing is known of.
+static NO_ATTRIBUTES: Attributes = Attributes::new();
 
 /// What is left of sources once parts were cut.
 pub(super) type Drafts = BTreeMap<AccountId, Calendar>;
 
 /// Units of one source for one item, checked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Part {
     item: u16,
     account: AccountId,
@@ -34,6 +37,8 @@ pub(super) struct Part {
     units: NonZeroU32,
     term: Term,
     price: Option<u32>,
+    /// Of a link: the type of the edge.
+    edge: Option<Name>,
 }
 
 impl Part {
@@ -47,7 +52,7 @@ impl Part {
 pub(super) fn offer_of(parts: &[Part]) -> Offer {
     let part = |part: &Part| {
         let &Part { item, site, units, term, price, .. } = part;
-        OfferPart { item, site, units, term, price }
+        OfferPart { item, site, units, term, price, edge: part.edge.clone() }
     };
     Offer { parts: parts.iter().map(part).collect() }
 }
@@ -70,6 +75,7 @@ impl Broker {
         }
         check_together(request, &parts)?;
         check_apart(request, &parts)?;
+        self.check_links(request, &parts)?;
         Ok(parts)
     }
 
@@ -86,10 +92,15 @@ impl Broker {
         if request.provisos.not_at.contains(&holding.ticket.site()) {
             return Err(format!("source {account} is at a site that the request excludes"));
         }
-        if holding.ticket.bottom().resource != item.resource {
+        let (attributes, of) =
+            (self.attributes_of(account, holding), &holding.ticket.bottom().resource);
+        let suits = match item.joins() {
+            Some(_) => ends(attributes).is_some() && carries(attributes, of, &item.resource),
+            None => *of == item.resource,
+        };
+        if !suits {
             return Err(format!("source {account} has no `{}`", item.resource));
         }
-        let attributes = self.attributes_of(account, holding);
         if let Some(unmet) = item.requirements.first_broken(attributes, &Properties::default()) {
             return Err(format!("source {account} does not meet `{unmet}`"));
         }
@@ -118,7 +129,36 @@ impl Broker {
             return Err(format!("source {account} does not cover {units} units over {term}"));
         }
         free.add(term, -i64::from(units.get()));
-        Ok(Part { item: index, account, site: holding.ticket.site(), units, term, price })
+        let edge = item.joins().map(|_| of.clone());
+        Ok(Part { item: index, account, site: holding.ticket.site(), units, term, price, edge })
+    }
+
+    /// Whether each link is a path between the sites of its ends.
+    fn check_links(&self, request: &Request, parts: &[Part]) -> Result<(), String> {
+        for (index, item) in (0u16..).zip(&request.items) {
+            let Some(joins) = item.joins().filter(|_| !mutant!(PathNotChecked)) else { continue };
+            let path: Vec<&Attributes> =
+                parts.iter().filter(|part| part.item == index).map(|part| self.of(part)).collect();
+            let [from, to] = joins.ends.map(|end| {
+                let parts = parts.iter().filter(|part| part.item == end);
+                parts.map(|part| self.of(part).get(SITE)).collect::<BTreeSet<_>>()
+            });
+            let ([Some(from)], [Some(to)]) = (&*Vec::from_iter(from), &*Vec::from_iter(to)) else {
+                // Of a choice that is not met, neither ends nor links have parts.
+                if path.is_empty() && !parts.iter().any(|part| joins.ends.contains(&part.item)) {
+                    continue;
+                }
+                return Err("an end of a link comes from one site".to_owned());
+            };
+            check_path(joins, [from, to], &path)?;
+        }
+        Ok(())
+    }
+
+    /// What the units of a part are like.
+    fn of(&self, part: &Part) -> &Attributes {
+        let holding = self.state.holdings.get(&part.account);
+        holding.map_or(&NO_ATTRIBUTES, |holding| self.attributes_of(part.account, holding))
     }
 
     /// Whether a request asks for no more units than a lease can have: of a divisible stock any number,
@@ -131,7 +171,10 @@ impl Broker {
             })
         };
         let mut items = request.items.iter();
-        let large = items.find(|i| i.units.get() > MAX_UNITS && !divisible(&i.resource));
+        // A link takes of divisible stocks only.
+        let large = items.find(|item| {
+            item.units.get() > MAX_UNITS && item.joins().is_none() && !divisible(&item.resource)
+        });
         match large {
             Some(Item { units, .. }) => {
                 Err(format!("{units} units in one item are more than {MAX_UNITS}"))
@@ -148,7 +191,8 @@ impl Broker {
         serial: &mut u64,
     ) -> Result<Tickets, String> {
         let mut tickets = Tickets::new();
-        for &Part { item: index, account, units, term, price, .. } in parts {
+        for part in parts {
+            let &Part { item: index, account, units, term, price, .. } = part;
             let absent = || format!("there is no source {account}");
             let item = request.items.get(usize::from(index)).ok_or("a part of no item")?;
             let parent = self.state.holdings.get(&account).ok_or_else(absent)?.ticket.clone();
@@ -157,7 +201,7 @@ impl Broker {
                 parent: Some(parent.hash()),
                 issuer: self.base.id(),
                 holder: request.id.origin,
-                resource: item.resource.clone(),
+                resource: part.edge.as_ref().unwrap_or(&item.resource).clone(),
                 units,
                 term,
                 constraints: parent.bottom().constraints.clone(),
@@ -230,12 +274,41 @@ fn check_apart(request: &Request, parts: &[Part]) -> Result<(), String> {
     let mut sites: BTreeMap<u16, ActorId> = BTreeMap::new();
     for part in parts {
         let item = request.items.get(usize::from(part.item));
-        let Some(apart) = item.and_then(|item| item.apart) else { continue };
+        let Some(apart) = item.and_then(Item::apart) else { continue };
         let own_site = *sites.entry(part.item).or_insert(part.site) == part.site;
         let alone = *items.entry((apart, part.site)).or_insert(part.item) == part.item;
         if !own_site || !alone {
             return Err("items that belong apart come from different sites".to_owned());
         }
+    }
+    Ok(())
+}
+
+/// Whether edges lead from one place to the other without a circle, as short as the link has to be.
+fn check_path(joins: &Joins, [from, to]: [&Value; 2], path: &[&Attributes]) -> Result<(), String> {
+    let (Value::Text(from), Value::Text(to)) = (from, to) else {
+        return Err("an end of a link has no site".to_owned());
+    };
+    let (mut at, mut passed) = (from.as_str(), BTreeSet::from([from.as_str()]));
+    for edge in path {
+        at = match ends(edge) {
+            Some([one, other]) if one == at => other,
+            Some([one, other]) if other == at => one,
+            Some(_) | None => return Err(format!("the path from {from} to {to} breaks at {at}")),
+        };
+        if !passed.insert(at) {
+            return Err(format!("the path from {from} to {to} passes {at} twice"));
+        }
+    }
+    if at != to {
+        return Err(format!("the path from {from} to {to} ends at {at}"));
+    }
+    let takes = path.iter().map(|edge| latency(edge)).fold(Span::ZERO, Span::plus);
+    if joins.latency.is_some_and(|most| most < takes) {
+        return Err(format!("the path from {from} to {to} takes {takes}"));
+    }
+    if joins.hops.is_some_and(|most| usize::from(most) < path.len()) {
+        return Err(format!("the path from {from} to {to} has {} edges", path.len()));
     }
     Ok(())
 }
@@ -254,18 +327,22 @@ pub(super) fn check_grant(
     if !starts_in_time || !lasts {
         return Err(format!("term {term} is not what {} asks for", request.id));
     }
-    let sums = sums(request, allocation)?;
-    if request.is_met_by(&sums) {
+    let units = units(request, allocation)?;
+    if request.is_met_by(&units) {
         return Ok(());
     }
-    let wrong = request.items.iter().zip(&sums).find(|(item, sum)| {
-        !(u64::from(item.min_units.get())..=u64::from(item.units.get())).contains(sum)
+    let wrong = request.items.iter().zip(&units).find(|(item, units)| {
+        let suits = u64::from(item.min_units.get())..=u64::from(item.units.get());
+        !suits.contains(&item.units_of(units))
     });
     Err(match wrong {
-        Some((item, sum)) => {
+        Some((item, units)) => {
+            let sum = item.units_of(units);
             format!("{sum} units where {}..={} suit", item.min_units, item.units)
         }
-        None => "units of several alternatives".to_owned(),
+        None => {
+            "units of several alternatives, or different units on the edges of a link".to_owned()
+        }
     })
 }
 
@@ -277,15 +354,16 @@ pub(super) fn check_offer(
     two_margins: Span,
 ) -> Result<(), String> {
     check_term(allocation, now, two_margins)?;
-    let (term, sums) = (allocation.term, sums(request, allocation)?);
+    let (term, units) = (allocation.term, units(request, allocation)?);
     if term.start() < request.earliest || term.duration() > request.duration {
         return Err(format!("an offer over {term} is more than {} asks for", request.id));
     }
-    let given: Vec<_> = request.items.iter().zip(&sums).filter(|(_, sum)| **sum > 0).collect();
+    let given: Vec<_> =
+        request.items.iter().zip(&units).filter(|(_, units)| !units.is_empty()).collect();
     let Some(((first, _), _)) = given.split_first() else {
         return Err("an offer of no units".to_owned());
     };
-    if given.iter().any(|(item, sum)| **sum > u64::from(item.units.get())) {
+    if given.iter().any(|(item, units)| item.units_of(units) > u64::from(item.units.get())) {
         return Err("an offer of more units than were asked for".to_owned());
     }
     if given.iter().any(|(item, _)| item.choice != first.choice) {
@@ -305,11 +383,52 @@ fn check_term(allocation: &Allocation, now: Time, two_margins: Span) -> Result<(
     Ok(())
 }
 
-/// The units of each item.
-fn sums(request: &Request, allocation: &Allocation) -> Result<Vec<u64>, String> {
+/// The units of the parts of each item.
+fn units(request: &Request, allocation: &Allocation) -> Result<Vec<Vec<u32>>, String> {
     if allocation.parts.len() != request.items.len() {
         return Err(format!("{} items, {} answers", request.items.len(), allocation.parts.len()));
     }
-    let sum = |sources: &Vec<(AccountId, u32)>| sources.iter().map(|&(_, n)| u64::from(n)).sum();
-    Ok(allocation.parts.iter().map(sum).collect())
+    let of = |sources: &Vec<(AccountId, u32)>| sources.iter().map(|&(_, units)| units).collect();
+    Ok(allocation.parts.iter().map(of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::resource::{DIVISIBLE, ENDS, LATENCY};
+
+    fn edge(ends: [&str; 2]) -> Attributes {
+        let ends = Value::read(&format!("{{\"{}\", \"{}\"}}", ends[0], ends[1]));
+        Attributes::from([
+            (Name::literal(DIVISIBLE), Value::Flag(true)),
+            (Name::literal(ENDS), ends),
+            (Name::literal(LATENCY), Value::read("2ms")),
+        ])
+    }
+
+    fn checked(joins: &Joins, path: &[[&str; 2]]) -> Result<(), String> {
+        let path: Vec<Attributes> = path.iter().map(|&ends| edge(ends)).collect();
+        let [from, to] = [Value::from("a"), Value::from("d")];
+        check_path(joins, [&from, &to], &path.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_link_is_one_path_without_a_circle() {
+        let joins = Joins { ends: [0, 1], latency: Some(Span::from_micros(4000)), hops: Some(3) };
+        assert_eq!(checked(&joins, &[["a", "d"]]), Ok(()));
+        assert_eq!(checked(&joins, &[["b", "a"], ["b", "d"]]), Ok(()));
+        for (path, says) in [
+            (&[][..], "ends at a"),
+            (&[["a", "b"]], "ends at b"),
+            (&[["a", "b"], ["c", "d"]], "breaks at b"),
+            (&[["a", "b"], ["a", "b"], ["a", "d"]], "passes a twice"),
+            (&[["a", "b"], ["b", "c"], ["c", "d"]], "takes 6ms"),
+        ] {
+            let broken = checked(&joins, path).unwrap_err();
+            assert!(broken.contains(says), "{broken} does not say {says}");
+        }
+        let short = Joins { hops: Some(1), latency: None, ..joins };
+        let long = checked(&short, &[["b", "a"], ["b", "d"]]).unwrap_err();
+        assert!(long.contains("has 2 edges"), "{long}");
+    }
 }

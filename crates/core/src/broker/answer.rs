@@ -14,9 +14,9 @@ use crate::model::codec::encode;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::link::LinkHash;
-use crate::wire::message::Request;
 use crate::wire::offer::{Booking, MAX_BOOKINGS, MAX_OFFERS, Offer, Reply, Waiting};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 /// The longest refusal of a mapper's, in bytes.
 const MAX_REFUSAL: usize = 1 << 13;

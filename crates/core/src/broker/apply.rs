@@ -17,7 +17,7 @@ use crate::ticket::Ticket;
 use crate::ticket::ledger::{LEDGER_RETENTION, PartReturned};
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{Item, Request};
+use crate::wire::request::{Item, Request};
 
 impl Broker {
     #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]

@@ -12,10 +12,10 @@ use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::Request;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 facts! {
     of Role::Broker;

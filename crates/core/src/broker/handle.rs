@@ -1,7 +1,7 @@
 //! How a broker handles its inputs.
 
 use super::delegating::Asked;
-use super::{Broker, Command, Timer, hold};
+use super::{Broker, Command, Timer};
 use crate::actor::common::CommonActor as _;
 use crate::actor::dropped;
 use crate::actor::effect::Problem;
@@ -26,9 +26,10 @@ use crate::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{MAX_DEPTH, Ticket};
 use crate::wire::invitation::Permission;
-use crate::wire::message::{Message, Request, Sealed, Subject};
+use crate::wire::message::{Message, Sealed, Subject};
 use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
@@ -468,9 +469,9 @@ impl Broker {
             State::Open { waiting: Some(waiting), .. } => {
                 Message::Waiting { request: id, waiting: waiting.clone() }
             }
-            State::Held { offers, until, refusal, .. } => Message::Offered {
+            State::Held { request, offers, until, refusal } => Message::Offered {
                 request: id,
-                offers: offers.iter().map(hold::offer_of).collect(),
+                offers: offers.iter().map(|tickets| request.offer_of(tickets)).collect(),
                 until: Some(*until),
                 refusal: refusal.clone(),
             },

@@ -11,23 +11,7 @@ use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::ticket::ledger::PartReturned;
 use crate::ticket::link::LinkHash;
-use crate::wire::offer::{Offer, OfferPart};
 use crate::wire::refusal::Refusal;
-
-/// Tickets in plain values, as their asker is offered them.
-pub(super) fn offer_of(tickets: &Tickets) -> Offer {
-    let part = |(item, ticket): &(u16, crate::ticket::Ticket)| {
-        let (link, site) = (ticket.bottom(), ticket.site());
-        OfferPart {
-            item: *item,
-            site,
-            units: link.units,
-            term: link.term,
-            price: link.clauses.price,
-        }
-    };
-    Offer { parts: tickets.iter().map(part).collect() }
-}
 
 impl Broker {
     /// The asker takes an offer, or takes it once more.

@@ -12,9 +12,9 @@ use crate::actor::machine::Illegal;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
-use crate::wire::message::Request;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 /// Where a request is in its life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

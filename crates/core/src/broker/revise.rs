@@ -10,7 +10,7 @@ use crate::broker::facts::Revised;
 use crate::broker::machine::{Event, State};
 use crate::model::time::Time;
 use crate::mutants::mutant;
-use crate::wire::message::Request;
+use crate::wire::request::Request;
 
 impl Broker {
     /// Until when an unknown request is taken: later it may be one that was answered and forgotten. That

@@ -22,7 +22,7 @@ use crate::model::time::{Span, Term, Time};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::{LEDGER_RETENTION, Token, TokenUse, Tokens};
 use crate::ticket::link::{AccountId, LinkHash, SignedLink};
-use crate::wire::message::Request;
+use crate::wire::request::Request;
 
 /// A broker at one instant, as owned data: it can be kept, sent to another thread, or serialised for
 /// another process. It shares structure with its actor, so taking and cloning one costs the same however

@@ -17,9 +17,9 @@ use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{
     Ask, Decision, Extend, Flex, LeaseView, ServiceManagerMapper, Stage, View,
 };
-use crate::wire::message::{Item, MAX_ITEMS, MAX_UNITS};
 use crate::wire::offer::Reply;
 use crate::wire::proviso::Provisos;
+use crate::wire::request::{Item, MAX_ITEMS, MAX_UNITS};
 
 /// Holds as many units as a signal says: asks for what is missing, and, if told to, keeps leases whose
 /// units are still needed at their end.

@@ -12,8 +12,8 @@ use crate::broker::mapper::{Allocation, BrokerMapper, Choice, Decision, Verdict,
 use crate::model::codec;
 use crate::model::identity::ActorId;
 use crate::model::time::{Span, Time};
-use crate::wire::message::Request;
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 /// Holds an auction of uniform price in each round: requests are served by falling bid, a price for one unit
 /// and hour. Who wins pays the highest bid that lost, if no winner bid less than that, and else the reserve:

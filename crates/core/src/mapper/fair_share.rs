@@ -11,7 +11,7 @@ use crate::actor::fact::Memo;
 use crate::broker::mapper::{BrokerMapper, Choice, Decision, Verdict, View};
 use crate::model::codec;
 use crate::model::time::{Span, Time};
-use crate::wire::message::Request;
+use crate::wire::request::Request;
 
 /// Serves the one with the least usage for its share first, and its requests in the order they came. Usage is
 /// the unit-time that was granted, halved each `half-life` (Kay and Lauder, 1988; Slurm's fair share decays

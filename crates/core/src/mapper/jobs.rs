@@ -12,9 +12,9 @@ use crate::model::property::{BadProperties, Properties};
 use crate::model::time::{Span, Time};
 use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
-use crate::wire::message::Item;
 use crate::wire::offer::Reply;
 use crate::wire::proviso::Provisos;
+use crate::wire::request::Item;
 
 /// The shortest run time of a job that is submitted, unless the settings say another.
 pub const SHORTEST: Span = Span::from_secs(10);

@@ -8,6 +8,7 @@
 pub mod adaptive;
 pub mod auction;
 pub mod choosing;
+pub mod co_allocate;
 pub mod fair_share;
 pub mod fcfs;
 pub mod first_fit;

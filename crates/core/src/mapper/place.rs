@@ -6,7 +6,7 @@ mod spreading;
 mod stacks;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::{Expr, Unmet};
+use crate::model::resource::{Expr, Unmet, ends};
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::link::AccountId;
-use crate::wire::message::{Item, Request};
 use crate::wire::proviso::Provisos;
 use crate::wire::refusal::Refusal;
+use crate::wire::request::{Item, Request};
 use spreading::{even, first_fit};
 use stacks::{Booked, Taken};
 use window::Window;
@@ -191,10 +191,36 @@ impl<'a> Draft<'a> {
     /// Takes what is assigned out of the draft.
     pub fn book(&mut self, request: &Request, allocation: &Allocation) {
         for (item, parts) in request.items.iter().zip(&allocation.parts) {
-            if let Some(term) = item.term(allocation.term) {
+            let Some(term) = item.term(allocation.term) else { continue };
+            if item.joins().is_none() {
                 self.book_parts(request, &item.resource, term, parts);
+                continue;
+            }
+            for &(account, units) in parts {
+                let has = |(_, of_type): &(&Name, &OfType)| of_type.places.contains_key(&account);
+                if let Some(edge) = self.types.iter().find(has).map(|(edge, _)| edge.clone()) {
+                    self.book_parts(request, &edge, term, &vec![(account, units)]);
+                }
             }
         }
+    }
+
+    /// What is left of the sources of a request's types, and of all edges.
+    pub(super) fn left(&mut self, request: &Request) -> (Vec<Source>, Vec<Source>) {
+        let is_edge = |resource: &&Name| {
+            let mut sources = self.view.sources_of(resource);
+            sources.any(|source| ends(&source.attributes).is_some())
+        };
+        let edges: Vec<&Name> = self.view.types().filter(is_edge).collect();
+        edges.iter().for_each(|edge| self.load(edge));
+        self.load_all(request);
+        let units = request.items.iter().filter(|item| item.joins().is_none());
+        let units: BTreeSet<&Name> = units.map(|item| &item.resource).collect();
+        let of = |resource: &Name| self.types.get(resource).map_or(&[][..], |of| &of.sources);
+        let all = |types: Vec<&Name>| types.into_iter().flat_map(of).cloned().collect();
+        let edges: Vec<Source> = all(edges);
+        let is_edge = |source: &Source| ends(&source.attributes).is_some();
+        (all(units.into_iter().collect()), edges.into_iter().filter(is_edge).collect())
     }
 
     fn load_all(&mut self, request: &Request) {
@@ -224,6 +250,9 @@ impl<'a> Draft<'a> {
         provisos: &Provisos,
     ) -> Result<Wanted<'w>, Refusal> {
         let resource = item.resource.clone();
+        if item.joins().is_some() {
+            return Err(Refusal::Policy("its mapper grants no links".to_owned()));
+        }
         let Some(of_type) = self.types.get(&resource).filter(|of| !of.sources.is_empty()) else {
             let known = self.view.types().cloned().collect();
             return Err(Refusal::NoSuchType { resource, known });
@@ -285,7 +314,7 @@ impl<'a> Draft<'a> {
 fn most<'s>(item: &Item, sources: impl Iterator<Item = &'s Source>) -> u32 {
     let mut most: BTreeMap<Option<ActorId>, u32> = BTreeMap::new();
     for source in sources {
-        let units = most.entry(item.together.or(item.apart).map(|_| source.site)).or_default();
+        let units = most.entry(item.together.or(item.apart()).map(|_| source.site)).or_default();
         *units = units.saturating_add(source.units);
     }
     most.into_values().max().unwrap_or(0)
@@ -438,7 +467,7 @@ impl Search<'_> {
 
     fn is_apart(&self, place: usize) -> bool {
         let wanted = self.items.get(place).and_then(Option::as_ref);
-        wanted.is_some_and(|wanted| wanted.item.apart.is_some())
+        wanted.is_some_and(|wanted| wanted.item.apart().is_some())
     }
 
     /// The sites that may have the items of a bundle.

@@ -8,7 +8,7 @@ use super::place::Placement;
 use super::queue::{Queue, serve};
 use crate::broker::mapper::{BrokerMapper, Decision, View};
 use crate::model::time::Span;
-use crate::wire::message::Request;
+use crate::wire::request::Request;
 
 /// Serves requests by falling priority, equal ones in the order they came. With `ageing` a request gains one
 /// point each time it has waited that long, so that no stream of urgent requests keeps it out for ever.

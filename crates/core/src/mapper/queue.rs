@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer};
 use super::place::{Draft, Placement};
 use crate::broker::mapper::{Allocation, Choice, Decision, Verdict, View};
 use crate::model::time::Time;
-use crate::wire::message::{Item, Request};
 use crate::wire::offer::{Reply, Waiting};
 use crate::wire::refusal::{Outlook, Refusal};
+use crate::wire::request::{Item, Request};
 
 /// What becomes of a request that cannot begin at its earliest start. The first two book ahead: what has
 /// its ticket keeps its term. The others decide again in each round, so that what comes back early is used,
@@ -99,7 +99,7 @@ pub(super) fn serve(
 /// A round in which requests are decided on, one after another.
 pub(super) struct Round<'a> {
     view: &'a View,
-    draft: Draft<'a>,
+    pub(super) draft: Draft<'a>,
     placement: Placement,
     queue: Queue,
     /// How many requests wait.

@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::adaptive::Adaptive;
 use super::auction::Auction;
 use super::choosing::{LeastWorn, Pack, Spread};
+use super::co_allocate::CoAllocate;
 use super::fair_share::FairShare;
 use super::fcfs::Fcfs;
 use super::first_fit::FirstFit;
@@ -65,6 +66,7 @@ impl Default for Registry {
         .with_service_manager::<Jobs>("jobs")
         .with_service_manager::<StaticList>("static")
         .with_broker::<Auction>("auction")
+        .with_broker::<CoAllocate>("co-allocate")
         .with_broker::<FairShare>("fair-share")
         .with_broker::<Fcfs>("fcfs")
         .with_broker::<Priority>("priority")

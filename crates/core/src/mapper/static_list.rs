@@ -14,9 +14,9 @@ use crate::model::resource::Expr;
 use crate::model::time::{Span, Time};
 use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
-use crate::wire::message::Item;
 use crate::wire::offer::Reply;
 use crate::wire::proviso::Provisos;
+use crate::wire::request::Item;
 
 /// Makes the listed requests, and nothing else; without a list it leaves the asking to users. What was asked for is remembered in the memo, so no
 /// request is made twice.

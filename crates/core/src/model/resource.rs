@@ -10,10 +10,12 @@ use std::fmt;
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use tenure_expr::Dimension;
 pub use tenure_expr::{Expr, Set, Value};
 
 use crate::model::name::Name;
 use crate::model::property::Properties;
+use crate::model::time::Span;
 
 /// The attributes of a resource type at one site.
 pub type Attributes = BTreeMap<Name, Value>;
@@ -32,6 +34,48 @@ pub const UNIT: &str = "unit";
 /// The attribute of a unit that is delegated on its own: the names of the stacks that it is in, whatever its site
 /// states under that.
 pub const STACKS: &str = "stacks";
+
+/// The attribute of a divisible stock that is an edge of a network: the names of the two places that it connects,
+/// sites or not, as a set.
+pub const ENDS: &str = "ends";
+
+/// The attribute of an edge: how long a message takes along it, a duration. None stands for no time at all.
+pub const LATENCY: &str = "latency";
+
+/// The attribute of an edge: what it is called in requests for links, if that is not its type.
+pub const CARRIES: &str = "carries";
+
+/// The two places that an edge connects; none if a stock with these attributes is no edge.
+pub fn ends(attributes: &Attributes) -> Option<[&str; 2]> {
+    let Some(Value::Set(set)) = attributes.get(ENDS).filter(|_| is_divisible(attributes)) else {
+        return None;
+    };
+    let mut ends = set.iter().map(|end| match end {
+        Value::Text(text) => Some(text.as_str()),
+        Value::Flag(_) | Value::Quantity(_) | Value::Version(_) | Value::Set(_) => None,
+    });
+    match (ends.next(), ends.next(), ends.next()) {
+        (Some(Some(one)), Some(Some(other)), None) => Some([one, other]),
+        _ => None,
+    }
+}
+
+/// How long a message takes along an edge.
+pub fn latency(attributes: &Attributes) -> Span {
+    let Some(Value::Quantity(latency)) = attributes.get(LATENCY) else { return Span::ZERO };
+    if latency.dimension() != Dimension::Duration {
+        return Span::ZERO;
+    }
+    i64::try_from(latency.millionths()).map_or(Span::ZERO, Span::from_micros)
+}
+
+/// Whether links of `resource` can lead over an edge of the type `of` with these attributes.
+pub fn carries(attributes: &Attributes, of: &Name, resource: &Name) -> bool {
+    match attributes.get(CARRIES) {
+        Some(Value::Text(text)) => text == resource.as_str(),
+        Some(_) | None => of == resource,
+    }
+}
 
 /// Whether a stock with these attributes is divisible.
 pub fn is_divisible(attributes: &Attributes) -> bool {

@@ -12,9 +12,9 @@ use crate::model::time::{Span, Term, Time};
 use crate::service_manager::facts::{Accepted, GaveUp, Offered, Queued};
 use crate::service_manager::mapper::Ask;
 use crate::ticket::Ticket;
-use crate::wire::message::{Item, Request};
 use crate::wire::offer::{MAX_OFFERS, Offer, OfferPart, Reply, Waiting};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::{Item, Request};
 
 impl ServiceManager {
     /// Takes an offer. One that is held is asked for by its number; one that is not, by a new request for
@@ -154,31 +154,18 @@ impl ServiceManager {
 
 /// Whether an offer is about the items of the request, and for no more units than it asks for.
 fn fits(request: &Request, offer: &Offer) -> bool {
-    let mut sums = vec![0u64; request.items.len()];
-    offer.parts.iter().all(|part| {
-        let place = usize::from(part.item);
-        let Some((item, sum)) = request.items.get(place).zip(sums.get_mut(place)) else {
-            return false;
-        };
-        *sum += u64::from(part.units.get());
-        *sum <= u64::from(item.units.get())
-    })
+    let known = |part: &OfferPart| usize::from(part.item) < request.items.len();
+    offer.parts.iter().all(known)
+        && request
+            .items
+            .iter()
+            .zip(offer.units_of_each(request.items.len()))
+            .all(|(item, parts)| item.units_of(&parts) <= u64::from(item.units.get()))
 }
 
 /// Whether tickets are exactly what was offered.
-pub(super) fn is_offer(offer: &Offer, tickets: &[(u16, Ticket)]) -> bool {
-    let part = |(item, ticket): &(u16, Ticket)| {
-        let (link, site) = (ticket.bottom(), ticket.site());
-        OfferPart {
-            item: *item,
-            site,
-            units: link.units,
-            term: link.term,
-            price: link.clauses.price,
-        }
-    };
-    let (mut offered, mut got) =
-        (offer.parts.clone(), tickets.iter().map(part).collect::<Vec<_>>());
+pub(super) fn is_offer(request: &Request, offer: &Offer, tickets: &[(u16, Ticket)]) -> bool {
+    let (mut offered, mut got) = (offer.parts.clone(), request.offer_of(tickets).parts);
     offered.sort();
     got.sort();
     offered == got
@@ -204,13 +191,13 @@ pub(super) fn is_met(
     });
     let sites: BTreeSet<(u8, ActorId)> = sites.collect();
     let bundles: BTreeSet<u8> = sites.iter().map(|(bundle, _)| *bundle).collect();
-    Ok(bundles.len() == sites.len() && are_apart(request, tickets))
+    Ok(bundles.len() == sites.len() && are_apart(request, tickets) && are_linked(request, tickets))
 }
 
 /// Whether items that belong apart come from different sites, each from one.
 fn are_apart(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
     let apart = tickets.iter().filter_map(|(item, ticket)| {
-        let apart = request.items.get(usize::from(*item))?.apart?;
+        let apart = request.items.get(usize::from(*item))?.apart()?;
         Some((apart, *item, ticket.site()))
     });
     let parts: BTreeSet<(u8, u16, ActorId)> = apart.collect();
@@ -220,6 +207,21 @@ fn are_apart(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
     parts.len() == sites.len() && parts.len() == items.len()
 }
 
+/// Whether each end of a link comes from one site, and the link has tickets unless its ends are at the same. That
+/// they are for a path, only their broker knows.
+fn are_linked(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
+    let sites = |end: u16| {
+        let of_end = tickets.iter().filter(move |(item, _)| *item == end);
+        of_end.map(|(_, ticket)| ticket.site()).collect::<BTreeSet<_>>()
+    };
+    (0u16..).zip(&request.items).all(|(place, item)| {
+        let Some(joins) = item.joins() else { return true };
+        let [from, to] = joins.ends.map(sites);
+        let leads = tickets.iter().any(|(item, _)| *item == place);
+        from.len() <= 1 && to.len() <= 1 && leads == (from != to)
+    })
+}
+
 /// The request for exactly what an offer says.
 fn ask_for(request: &request::Request, offer: &Offer, now: Time) -> Option<Ask> {
     let wanted = &request.wanted;
@@ -227,7 +229,8 @@ fn ask_for(request: &request::Request, offer: &Offer, now: Time) -> Option<Ask> 
     let mut common: Option<Term> = None;
     for (place, item) in (0u16..).zip(&wanted.items) {
         let parts = || offer.parts.iter().filter(move |part| part.item == place);
-        let units = parts().fold(0, |sum: u32, part| sum.saturating_add(part.units.get()));
+        let units = item.units_of(&parts().map(|part| part.units.get()).collect::<Vec<_>>());
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
         let (Some(units), Some(part)) = (std::num::NonZeroU32::new(units), parts().next()) else {
             continue;
         };

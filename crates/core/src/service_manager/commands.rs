@@ -25,9 +25,14 @@ use crate::service_manager::{Command, Output};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{Item, MAX_CONFIGURATION, MAX_RECEIPTS, MAX_TICKETS, Request};
+use crate::wire::message::{MAX_CONFIGURATION, MAX_TICKETS};
 use crate::wire::offer::Reply;
 use crate::wire::proviso::{History, Provisos};
+use crate::wire::request::{Item, Request};
+
+/// The most receipts that a request brings along. They are for units that it asks for again at once; all others
+/// are shown by `credit`, and each has some 300 bytes.
+const RECEIPTS_ALONG: usize = 16;
 
 /// Further units for a lease.
 pub(super) struct More {
@@ -311,19 +316,19 @@ impl ServiceManager {
         }
     }
 
-    /// The receipts that a broker has not confirmed yet, as far as one request can bring them along: of each
-    /// lease all or none.
+    /// The receipts that a broker has not confirmed yet, as far as a request brings them along: of each lease
+    /// all or none, those of the latest leases first.
     fn uncredited(&self, broker: ActorId) -> Vec<Receipt> {
         let first = LeaseId { number: 0, part: 0 };
         let last = LeaseId { number: u64::MAX, part: u16::MAX };
         let pending =
             self.state.pending.between(Obligation::Credit(first), Obligation::Credit(last));
         let mut receipts = Vec::new();
-        for obligation in pending {
+        for obligation in pending.rev() {
             let Obligation::Credit(lease) = obligation else { continue };
             let to_credit = self.lease(*lease).map_or(&[][..], State::to_credit);
             let its = to_credit.first().is_some_and(|receipt| receipt.what.issuer == broker);
-            if its && receipts.len() + to_credit.len() <= MAX_RECEIPTS {
+            if its && receipts.len() + to_credit.len() <= RECEIPTS_ALONG {
                 receipts.extend_from_slice(to_credit);
             }
         }

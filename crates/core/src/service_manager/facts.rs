@@ -17,11 +17,12 @@ use crate::service_manager::sequence::Gate;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{LeasedUnit, Request};
+use crate::wire::message::LeasedUnit;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
 use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 facts! {
     of Role::ServiceManager;

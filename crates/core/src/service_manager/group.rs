@@ -16,7 +16,7 @@ use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{GroupBroken, GroupWhole};
 use crate::ticket::Ticket;
-use crate::wire::message::Item;
+use crate::wire::request::Item;
 
 /// How long after its start a lease may take to get its units, unless the request says otherwise.
 pub const ASSEMBLE: Span = Span::MINUTE.times(15);
@@ -236,7 +236,12 @@ impl Group {
             let wanted = items.get(usize::from(item));
             if let Some(quorum) = group.items.get_mut(usize::from(item)) {
                 quorum.left = quorum.left.saturating_add(units);
-                quorum.needed = wanted.filter(|i| !i.optional).map_or(0, |i| i.min_units.get());
+                quorum.needed = match wanted {
+                    // A path with an edge less is none.
+                    Some(item) if item.joins().is_some() => quorum.left,
+                    Some(item) if !item.optional => item.min_units.get(),
+                    Some(_) | None => 0,
+                };
             }
         }
         // Of an offer that was accepted there may be less than was asked for.

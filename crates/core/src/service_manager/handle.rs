@@ -25,10 +25,11 @@ use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{LeasedUnit, Message, Request, Sealed, Subject};
+use crate::wire::message::{LeasedUnit, Message, Sealed, Subject};
 use crate::wire::offer::{Offer, Reply};
 use crate::wire::proviso::Provisos;
 use crate::wire::refusal::{Outlook, Refusal};
+use crate::wire::request::Request;
 
 /// What the tickets of a request have to be.
 struct Suits<'a> {
@@ -268,7 +269,7 @@ impl ServiceManager {
         suits: &Suits<'_>,
     ) -> Result<(), Refusal> {
         let me = self.base.id();
-        let mut sums = vec![0u64; request.items.len()];
+        let mut units = vec![Vec::new(); request.items.len()];
         let mut seen = BTreeSet::new();
         let mut common = BTreeSet::new();
         for (index, ticket) in tickets.iter().filter(|_| !mutant!(GrantNotChecked)) {
@@ -276,7 +277,7 @@ impl ServiceManager {
             let (link, index) = (ticket.bottom(), usize::from(*index));
             let wanted = request.items.get(index);
             let good = wanted.is_some_and(|wanted| {
-                wanted.resource == link.resource
+                (wanted.resource == link.resource || wanted.joins().is_some())
                     && wanted.extends == link.extends
                     && self.accepts(wanted, link)
                     && allowed(&wanted.requirements, link.clauses.price)
@@ -289,20 +290,20 @@ impl ServiceManager {
                 return Err(Refusal::Malformed("a ticket is not what was asked for".to_owned()));
             };
             common.insert((link.term.start().minus(wanted.offset), link.term.duration()));
-            sums[index] += u64::from(link.units.get());
+            units[index].push(link.units.get());
         }
         if mutant!(GrantNotChecked) {
             return Ok(());
         }
         let Suits { accepted, is_asked, .. } = *suits;
         let good = match accepted {
-            Some(offer) => asking::is_offer(offer, tickets),
+            Some(offer) => asking::is_offer(request, offer, tickets),
             None if matches!(request.reply, Reply::Hold(_)) => !is_asked,
             None => asking::is_met(request, &common, tickets)?,
         };
         // Of a hold that was given up, whatever was offered may come.
         let any = accepted.is_some() || matches!(request.reply, Reply::Hold(_));
-        if good && (any || request.is_met_by(&sums)) {
+        if good && (any || request.is_met_by(&units)) {
             Ok(())
         } else {
             Err(Refusal::Malformed("the tickets are not for the units asked for".to_owned()))

@@ -11,9 +11,9 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Time};
 use crate::service_manager::Victims;
 use crate::service_manager::group::Handling;
-use crate::wire::message::Item;
 use crate::wire::offer::Reply;
 use crate::wire::proviso::Provisos;
+use crate::wire::request::Item;
 
 pub use super::consult::GateAnswer;
 pub use super::view::{Ahead, GateView, LeaseView, Stage, View};

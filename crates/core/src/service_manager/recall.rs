@@ -21,10 +21,11 @@ use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
-use crate::wire::message::{Item, Message};
+use crate::wire::message::Message;
 use crate::wire::part::surplus;
 use crate::wire::recall::Notice;
 use crate::wire::refusal::{Outlook, Refusal};
+use crate::wire::request::Item;
 
 /// What a lease loses by the recall of one link, as its site says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -24,9 +24,10 @@ use crate::service_manager::machine::State as LeaseState;
 use crate::service_manager::sequence::Sequence;
 use crate::ticket::Ticket;
 use crate::ticket::link::Link;
-use crate::wire::message::{Item, Request as Wanted};
 use crate::wire::offer::{Offer, Reply, Waiting};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Item;
+use crate::wire::request::Request as Wanted;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -597,10 +598,11 @@ impl ServiceManager {
 }
 
 /// How few units of one ticket will do: each ticket of an elastic item may fall short by its share of
-/// what the whole item could do without.
+/// what the whole item could do without. A share is had as a whole, so those of a link do not.
 fn min_units_of(wanted: &Wanted, item: u16, link: &Link, tickets: &[(u16, Ticket)]) -> NonZeroU32 {
     let units = link.units;
-    let Some(wanted) = wanted.items.get(usize::from(item)) else { return units };
+    let wanted = wanted.items.get(usize::from(item)).filter(|item| item.joins().is_none());
+    let Some(wanted) = wanted else { return units };
     let parts = tickets.iter().filter(|(of, _)| *of == item);
     let granted: u64 = parts.map(|(_, part)| u64::from(part.bottom().units.get())).sum();
     let spare = granted.saturating_sub(u64::from(wanted.min_units.get()));

@@ -9,9 +9,9 @@ use crate::mutants::mutant;
 use crate::service_manager::facts::Revised;
 use crate::service_manager::mapper::Ask;
 use crate::ticket::Ticket;
-use crate::wire::message::Request;
 use crate::wire::offer::Reply;
 use crate::wire::proviso::History;
+use crate::wire::request::Request;
 
 /// The most revisions of one request: what was asked for before is kept, since its answer may be under way.
 const MAX_REVISIONS: u32 = 16;

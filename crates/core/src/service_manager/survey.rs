@@ -13,10 +13,10 @@ use crate::model::time::{Term, Time};
 use crate::service_manager::machine::{Held, Outcome, State};
 use crate::ticket::Ticket;
 use crate::ticket::link::{Assurance, LinkHash};
-use crate::wire::message::Request as Wanted;
 use crate::wire::offer::Waiting;
 use crate::wire::recall::Notice;
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request as Wanted;
 
 /// A lease, or a request that has none: what is shown under one name.
 #[derive(Clone, Copy, Debug)]

@@ -23,10 +23,9 @@ use crate::ticket::ledger::{Account, Overdrawn};
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{Ticket, TicketFault};
-use crate::wire::message::{
-    LeasedUnit, MAX_CONFIGURATION, MAX_TICKETS, MAX_UNITS, Message, Subject,
-};
+use crate::wire::message::{LeasedUnit, MAX_CONFIGURATION, MAX_TICKETS, Message, Subject};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::MAX_UNITS;
 
 /// What a guest shows to redeem: ticket, its name for the lease, slice, fewest units, configuration, and the
 /// units that go first at an extension.

@@ -15,9 +15,9 @@ use crate::model::identity::{ActorId, Label, PublicKey, Scheme, Signature};
 use crate::model::keys::KeyChain;
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::{Attributes, Constraints};
+use crate::model::resource::Attributes;
 use crate::model::slice::{LeaseId, RequestId, SliceName};
-use crate::model::time::{Span, Term, Time};
+use crate::model::time::{Term, Time};
 use crate::model::verifier::Verifier;
 use crate::mutants::mutant;
 use crate::ticket::Ticket;
@@ -26,22 +26,15 @@ use crate::ticket::receipt::Receipt;
 use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
 use crate::wire::invitation::{JoinFault, SignedInvitation};
-use crate::wire::offer::{MAX_HOLD, Offer, Reply, Waiting};
+use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
-use crate::wire::proviso::{History, Provisos};
-use crate::wire::recall::{Accepts, Level, Notice};
+use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 /// The version of the messages: their first byte. It is raised when one of them changes its layout or its
 /// meaning, so that no actor takes a message for what it does not say.
 pub const VERSION: u8 = 1;
-
-/// The most items in one request.
-pub const MAX_ITEMS: usize = 64;
-
-/// The most units in one item, and so in one lease: as many as one message can name. Of a divisible stock
-/// a lease has one share, however large.
-pub const MAX_UNITS: u32 = 1 << 14;
 
 /// The most bytes that the properties of one lease's units take together.
 pub const MAX_UNIT_BYTES: usize = 1 << 19;
@@ -51,191 +44,6 @@ pub const MAX_CONFIGURATION: usize = 1 << 13;
 
 /// The most tickets that one lease has ahead of it, its own and its extensions.
 pub const MAX_TICKETS: usize = 64;
-
-/// The most receipts that a request brings along.
-pub const MAX_RECEIPTS: usize = 64;
-
-/// Asks a broker for tickets: the items of one choice, all together or not at all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
-    /// Names the request; asking twice under one id asks once.
-    pub id: RequestId,
-    /// What is asked for; 1 to [`MAX_ITEMS`].
-    pub items: Vec<Item>,
-    /// The earliest start that suits. It may lie in the past by the time it is read: the term is then
-    /// sold from there, so that contiguous terms have no gap.
-    pub earliest: Time,
-    /// The latest start that suits.
-    pub latest: Time,
-    /// For how long.
-    pub duration: Span,
-    /// How short a term would do; the same as `duration` unless a range is asked for.
-    pub min_duration: Span,
-    /// The answer that is asked for.
-    pub reply: Reply,
-    /// When an answer is of no more use.
-    pub answer_by: Time,
-    /// For the broker's mapper alone.
-    pub properties: Properties,
-    /// Conditions on how it is met.
-    pub provisos: Provisos,
-    /// What became of it until now.
-    pub history: History,
-    /// Receipts for tickets of this broker that it has not confirmed yet; at most [`MAX_RECEIPTS`].
-    pub receipts: Vec<Receipt>,
-}
-
-impl Request {
-    /// The end of the latest term that would do.
-    pub fn last_end(&self) -> Time {
-        self.latest.plus(self.duration)
-    }
-
-    /// Until when both sides remember the request: as long again as the term. A slow answer is still
-    /// received, and a repetition gets the same answer.
-    pub fn last_word(&self) -> Time {
-        let offsets = self.items.iter().map(|item| item.offset);
-        let last = offsets.max().unwrap_or(Span::ZERO);
-        self.last_end().plus(last).plus(self.duration)
-    }
-
-    /// The numbers of its choices, the one that is preferred first.
-    pub fn choices(&self) -> BTreeSet<u8> {
-        self.items.iter().map(|item| item.choice).collect()
-    }
-
-    /// The items of the choice that is preferred.
-    pub fn preferred(&self) -> impl Iterator<Item = &Item> {
-        let first = self.items.iter().map(|item| item.choice).min();
-        self.items.iter().filter(move |item| Some(item.choice) == first)
-    }
-
-    /// Whether the request is within its bounds and makes sense, as far as that can be seen without the
-    /// time and without its receiver; the reason if not.
-    pub fn check(&self) -> Result<(), String> {
-        if self.items.is_empty() || self.items.len() > MAX_ITEMS {
-            return Err(format!("a request has 1 to {MAX_ITEMS} items, not {}", self.items.len()));
-        }
-        if self.latest < self.earliest {
-            return Err("the latest start is before the earliest".to_owned());
-        }
-        if self.min_duration > self.duration {
-            return Err("the shortest term is longer than the longest".to_owned());
-        }
-        if let Reply::Hold(span) = self.reply
-            && (!span.is_positive() || span > MAX_HOLD)
-        {
-            return Err(format!("offers are held for more than no time and at most {MAX_HOLD}"));
-        }
-        self.provisos.check()?;
-        if self.receipts.len() > MAX_RECEIPTS {
-            let count = self.receipts.len();
-            return Err(format!("{count} receipts are more than the {MAX_RECEIPTS} of a request"));
-        }
-        self.items.iter().try_for_each(|item| item.check(self))?;
-        let needed =
-            |choice: &u8| self.items.iter().any(|item| item.choice == *choice && !item.optional);
-        if !self.choices().iter().all(needed) {
-            return Err("an alternative needs an item that is not optional".to_owned());
-        }
-        Ok(())
-    }
-
-    /// Whether units for each item, by their places, are what was asked for: all items of one choice.
-    pub fn is_met_by(&self, units: &[u64]) -> bool {
-        let suits = |(item, &units): (&Item, &u64)| {
-            let enough = u64::from(item.min_units.get())..=u64::from(item.units.get());
-            enough.contains(&units) || (item.optional && units == 0)
-        };
-        self.choices().iter().any(|choice| {
-            let mut items = self.items.iter().zip(units);
-            items.len() == units.len()
-                && items.all(|(item, units)| {
-                    if item.choice == *choice { suits((item, units)) } else { *units == 0 }
-                })
-        })
-    }
-}
-
-/// Units of one type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
-    /// The type.
-    pub resource: Name,
-    /// How many units are wanted.
-    pub units: NonZeroU32,
-    /// How few would do; the same as `units` unless the request is elastic.
-    pub min_units: NonZeroU32,
-    /// What the type's attributes must be.
-    pub requirements: Constraints,
-    /// The ticket whose lease is to continue, with the same units, from exactly its end.
-    pub extends: Option<LinkHash>,
-    /// The alternative that it belongs to. The items of one alternative are met: of those that can be,
-    /// the one with the lowest number.
-    pub choice: u8,
-    /// Whether the request is met without it: it then gets no unit, or as many as it asks for.
-    pub optional: bool,
-    /// How long after the common start its term begins.
-    pub offset: Span,
-    /// Items of one number come from one site.
-    pub together: Option<u8>,
-    /// Items of one number come from different sites, each from one.
-    pub apart: Option<u8>,
-    /// What its ticket may reserve for the broker.
-    pub accepts: Accepts,
-}
-
-impl Item {
-    /// `units` units of a type: of the first choice, from the common start, without a condition.
-    pub fn new(resource: Name, units: NonZeroU32) -> Self {
-        Self {
-            resource,
-            units,
-            min_units: units,
-            requirements: Constraints::NONE,
-            extends: None,
-            choice: 0,
-            optional: false,
-            offset: Span::ZERO,
-            together: None,
-            apart: None,
-            accepts: Accepts::default(),
-        }
-    }
-
-    /// Its term in a grant with this common term.
-    pub fn term(&self, common: Term) -> Option<Term> {
-        Term::lasting(common.start().plus(self.offset), common.duration()).ok()
-    }
-
-    fn check(&self, request: &Request) -> Result<(), String> {
-        if self.min_units > self.units {
-            return Err("an item would do with more units than it asks for".to_owned());
-        }
-        if self.together.is_some() && self.apart.is_some() {
-            return Err("an item belongs together with others or apart, not both".to_owned());
-        }
-        self.accepts.check(self.extends.is_some())?;
-        if self.offset < Span::ZERO {
-            return Err("an item would begin before the common start".to_owned());
-        }
-        let last = Term::lasting(request.latest, request.duration).map_err(|e| e.to_string())?;
-        if self.term(last).is_none_or(|term| term.duration() != request.duration) {
-            return Err("an item would begin after the end of time".to_owned());
-        }
-        let plain = request.choices().len() == 1
-            && !self.optional
-            && self.offset == Span::ZERO
-            && self.together.is_none()
-            && self.apart.is_none()
-            && request.min_duration == request.duration
-            && request.reply == Reply::Grant;
-        if self.extends.is_some() && !plain {
-            return Err("an extension has no alternatives, ranges, offsets or offers".to_owned());
-        }
-        Ok(())
-    }
-}
 
 /// A unit as its guest sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

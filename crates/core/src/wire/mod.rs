@@ -2,7 +2,6 @@
 
 pub mod batch;
 pub mod credentials;
-mod grant;
 pub mod invitation;
 pub mod message;
 pub mod offer;
@@ -10,3 +9,4 @@ pub mod part;
 pub mod proviso;
 pub mod recall;
 pub mod refusal;
+pub mod request;

@@ -8,6 +8,7 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::price::Cost;
 use crate::model::time::{Span, Term, Time};
+use crate::ticket::Ticket;
 
 /// The most offers in one answer.
 pub const MAX_OFFERS: usize = 3;
@@ -38,7 +39,8 @@ pub struct Offer {
 }
 
 /// Units of one site for one item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "PartLayout", into = "PartLayout")]
 pub struct OfferPart {
     /// The place of the item in the request.
     pub item: u16,
@@ -50,6 +52,65 @@ pub struct OfferPart {
     pub term: Term,
     /// What each unit costs an hour, if that is stated.
     pub price: Option<u32>,
+    /// Of a link: the type of the edge. The parts of a link come in the order of its path.
+    pub edge: Option<Name>,
+}
+
+impl OfferPart {
+    /// What a ticket is for; of a link, its edge with it.
+    pub fn of(item: u16, ticket: &Ticket, is_link: bool) -> Self {
+        let link = ticket.bottom();
+        Self {
+            item,
+            site: ticket.site(),
+            units: link.units,
+            term: link.term,
+            price: link.clauses.price,
+            edge: is_link.then(|| link.resource.clone()),
+        }
+    }
+}
+
+/// How a part is encoded: units as they were before there were links.
+#[derive(Serialize, Deserialize)]
+struct PartLayout {
+    item: u16,
+    site: ActorId,
+    units: NonZeroU32,
+    term: Term,
+    terms: Terms,
+}
+
+/// The first two are encoded as an optional price is.
+#[derive(Serialize, Deserialize)]
+enum Terms {
+    Unpriced,
+    Priced(u32),
+    Edge(Name, Option<u32>),
+}
+
+impl From<OfferPart> for PartLayout {
+    fn from(part: OfferPart) -> Self {
+        let OfferPart { item, site, units, term, price, edge } = part;
+        let terms = match (edge, price) {
+            (Some(edge), price) => Terms::Edge(edge, price),
+            (None, Some(price)) => Terms::Priced(price),
+            (None, None) => Terms::Unpriced,
+        };
+        Self { item, site, units, term, terms }
+    }
+}
+
+impl From<PartLayout> for OfferPart {
+    fn from(part: PartLayout) -> Self {
+        let PartLayout { item, site, units, term, terms } = part;
+        let (price, edge) = match terms {
+            Terms::Unpriced => (None, None),
+            Terms::Priced(price) => (Some(price), None),
+            Terms::Edge(edge, price) => (price, Some(edge)),
+        };
+        Self { item, site, units, term, price, edge }
+    }
 }
 
 /// Units that are sold, or held, to somebody.
@@ -77,6 +138,17 @@ pub struct Waiting {
 }
 
 impl Offer {
+    /// The units of the parts of each of so many items, by the places of the items.
+    pub fn units_of_each(&self, items: usize) -> Vec<Vec<u32>> {
+        let mut each = vec![Vec::new(); items];
+        for part in &self.parts {
+            if let Some(units) = each.get_mut(usize::from(part.item)) {
+                units.push(part.units.get());
+            }
+        }
+        each
+    }
+
     /// The units of all of its parts.
     pub fn units(&self) -> u32 {
         self.parts.iter().fold(0, |sum: u32, part| sum.saturating_add(part.units.get()))

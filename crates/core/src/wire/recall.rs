@@ -7,7 +7,7 @@ use crate::model::resource::{Attributes, is_best_effort};
 use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
 use crate::ticket::link::{Assurance, Clauses, Link, LinkHash};
-use crate::wire::message::Item;
+use crate::wire::request::Item;
 
 /// How many units of a link stay: never a difference, and the highest number wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

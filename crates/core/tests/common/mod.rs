@@ -25,14 +25,13 @@ use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::batch::Path;
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::invitation::{Invitation, Permission, SignedInvitation};
-use tenure_core::wire::message::{
-    Envelope, Header, Item, Join, Message, Request, Sealed, Sequence, Subject,
-};
+use tenure_core::wire::message::{Envelope, Header, Join, Message, Sealed, Sequence, Subject};
 use tenure_core::wire::offer::{Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::{Item, Request};
 
 /// People, each known by the byte that their secret is made of.
 pub(crate) const SITE: u8 = 1;

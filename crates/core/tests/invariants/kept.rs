@@ -8,7 +8,8 @@ use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
-use tenure_core::wire::message::{Message, Request};
+use tenure_core::wire::message::Message;
+use tenure_core::wire::request::Request;
 use tenure_laws::{Auditor, LAWS, Participants, audit_journals};
 
 use crate::common::world::{Scene, Shown, What, World, cast};

@@ -12,8 +12,8 @@ use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
-use tenure_core::wire::message::Item;
 use tenure_core::wire::recall::Accepts;
+use tenure_core::wire::request::Item;
 use tenure_laws::{Auditor, Bounds, Law, Participants, Violation};
 
 use crate::common::world::{Scene, Shown, What, World, cast};

@@ -7,9 +7,10 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command;
 use tenure_core::service_manager::mapper::Ask;
-use tenure_core::wire::message::{Item, Message};
+use tenure_core::wire::message::Message;
 use tenure_core::wire::offer::{Offer, Reply};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::Item;
 
 use crate::common::world::{Scene, World};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, ask_for, at, id, item, letter, request_of, units};

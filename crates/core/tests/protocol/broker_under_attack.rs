@@ -13,10 +13,9 @@ use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::Output;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
 use tenure_core::ticket::{Ticket, TicketFault};
-use tenure_core::wire::message::{
-    MAX_ITEMS, MAX_UNITS, Message, OpenError, Request, Sealed, Subject,
-};
+use tenure_core::wire::message::{Message, OpenError, Sealed, Subject};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::{MAX_ITEMS, MAX_UNITS, Request};
 
 use crate::common::world::{Scene, World};
 use crate::common::{

@@ -17,8 +17,9 @@ use tenure_core::ticket::MAX_DEPTH;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{MAX_CONSTRAINTS, SignedLink};
 use tenure_core::wire::credentials::Credentials;
-use tenure_core::wire::message::{MAX_ITEMS, MAX_TICKETS, Message, Sealed, Sequence, Subject};
+use tenure_core::wire::message::{MAX_TICKETS, Message, Sealed, Sequence, Subject};
 use tenure_core::wire::refusal::{Allowance, Outlook, Refusal};
+use tenure_core::wire::request::MAX_ITEMS;
 
 use crate::common::world::{Scene, World};
 use crate::common::{

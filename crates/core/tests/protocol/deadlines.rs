@@ -7,8 +7,9 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
-use tenure_core::wire::message::{Message, Request};
+use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::Request;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{

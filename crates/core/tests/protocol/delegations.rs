@@ -17,9 +17,10 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
-use tenure_core::wire::message::{Message, Request};
+use tenure_core::wire::message::Message;
 use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::Request;
 
 use crate::common::{
     BROKER, GUEST, HOUR, MARGIN, SITE, at, cut, delegation, id, letter, micro, node, receipt,

@@ -12,8 +12,9 @@ use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Link, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::wire::message::{LeasedUnit, MAX_ITEMS, Message, Sealed, Subject};
+use tenure_core::wire::message::{LeasedUnit, Message, Sealed, Subject};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::MAX_ITEMS;
 
 use crate::common::world::{Scene, World};
 use crate::common::{

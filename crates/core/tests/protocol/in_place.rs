@@ -9,8 +9,9 @@ use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::{Command as GuestCommand, Victims};
 use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::ticket::link::SignedLink;
-use tenure_core::wire::message::{MAX_UNITS, Message, Subject};
+use tenure_core::wire::message::{Message, Subject};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::MAX_UNITS;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{

@@ -14,8 +14,9 @@ use tenure_core::service_manager::mapper as service_manager;
 use tenure_core::site_authority::mapper::{self as site_authority, Assignment};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash};
-use tenure_core::wire::message::{MAX_ITEMS, Message};
+use tenure_core::wire::message::Message;
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::MAX_ITEMS;
 
 use crate::common::world::{Scene, World};
 use crate::common::{

@@ -9,9 +9,10 @@ use tenure_core::service_manager::machine::State;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::{Command as GuestCommand, Part, Victims};
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::wire::message::{Item, Message, Subject};
+use tenure_core::wire::message::{Message, Subject};
 use tenure_core::wire::recall::{Accepts, Level};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::Item;
 
 use crate::common::world::{Scene, World};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, id, item, letter, term, units};

@@ -5,8 +5,8 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::Command as SiteCommand;
 use tenure_core::ticket::ledger::Ledger;
-use tenure_core::wire::message::Item;
 use tenure_core::wire::recall::Accepts;
+use tenure_core::wire::request::Item;
 
 use crate::common::world::{Scene, World};
 use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, delegation, item, term};

@@ -21,9 +21,10 @@ use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::{Command as GuestCommand, Part};
 use tenure_core::site_authority::Command as SiteCommand;
-use tenure_core::wire::message::{Item, Sealed};
+use tenure_core::wire::message::Sealed;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::recall::Accepts;
+use tenure_core::wire::request::Item;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{

@@ -22,10 +22,11 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Generation, Link, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::credentials::Credentials;
-use tenure_core::wire::message::{Envelope, Header, Item, Message, Request, Sequence};
+use tenure_core::wire::message::{Envelope, Header, Message, Sequence};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Outlook;
+use tenure_core::wire::request::{Item, Request};
 
 use crate::common::{BROKER, FAR_SITE, GUEST, MARGIN, SITE, units};
 

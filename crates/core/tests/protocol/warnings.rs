@@ -7,8 +7,8 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::wire::message::Item;
 use tenure_core::wire::recall::Accepts;
+use tenure_core::wire::request::Item;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{BROKER, GUEST, HOUR, SITE, ask_for, at, item};

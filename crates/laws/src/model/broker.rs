@@ -12,8 +12,8 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::Ledger;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::wire::message::Request;
 use tenure_core::wire::recall::{Level, Notice};
+use tenure_core::wire::request::Request;
 
 /// The model of one broker.
 #[derive(Default)]

@@ -16,9 +16,9 @@ use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::wire::message::Request;
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::recall::{Level, Notice};
+use tenure_core::wire::request::Request;
 
 /// The model of one service manager.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Constraints, Expr};
 use tenure_core::model::time::Span;
-use tenure_core::wire::message::{Item, MAX_ITEMS};
+use tenure_core::wire::request::{Item, MAX_ITEMS};
 use tenure_expr::{Demand, demand};
 
 /// The items of a request that asks for what `demand` says.

@@ -14,17 +14,18 @@ use tenure_core::service_manager::facts::{Asked, Fact as F};
 use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::sequence::{After, On};
-use tenure_core::wire::message::{Item, MAX_CONFIGURATION, Request};
+use tenure_core::wire::message::MAX_CONFIGURATION;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::recall::Accepts;
 use tenure_core::wire::refusal::Outlook;
+use tenure_core::wire::request::{Item, Joins, Relation, Request};
 use tenure_expr::Demand;
 
 use super::asker::Asker;
 use super::server::AppState;
 use super::view::LeaseView;
-use super::{ApiError, Code, LeaseName, LeaseRequest, ReviseRequest, demand};
+use super::{ApiError, Code, LeaseName, LeaseRequest, LinkRequest, ReviseRequest, demand};
 use crate::journal::{JournalError, REQUEST_KEY, Reader};
 
 /// The request properties that carry the earliest and the latest start as they were named, of a request with
@@ -155,6 +156,28 @@ fn provisos(app: &AppState, request: &LeaseRequest, now: Time) -> Result<Proviso
     })
 }
 
+/// A link as it is compared.
+fn link_text(item: &Item) -> Option<String> {
+    let Joins { ends: [from, to], latency, hops } = item.joins()?;
+    Some(format!("{from}-{to} {latency:?} {hops:?}"))
+}
+
+/// The item of a link between the first so many items.
+fn link_of(link: &LinkRequest, items: usize) -> Result<Item, ApiError> {
+    let LinkRequest { ends, bandwidth, min_bandwidth, resource, hops, latency, condition } = link;
+    if let Some(end) = ends.iter().find(|end| usize::from(**end) >= items) {
+        let message = format!("a link ends at item {end}, and the demand has {items} items");
+        return Err(ApiError::new(Code::Usage, message).help("items are numbered from 0"));
+    }
+    let joins = Joins { ends: *ends, latency: *latency, hops: *hops };
+    Ok(Item {
+        min_units: min_bandwidth.unwrap_or(*bandwidth),
+        requirements: condition.iter().cloned().collect(),
+        relation: Relation::Joins(joins),
+        ..Item::new(resource.clone(), *bandwidth)
+    })
+}
+
 /// Converts a lease request into the core's command.
 fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, ApiError> {
     let broker = match &request.broker {
@@ -186,7 +209,8 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     };
     let retry_policy = RETRY_FOR.min(Span::from_micros(request.duration.as_micros() / 2));
     let provisos = provisos(app, &request, now)?;
-    let mut properties = BTreeMap::new();
+    let mut properties: BTreeMap<Name, String> =
+        request.properties.iter().map(|(key, text)| (key.clone(), text.to_owned())).collect();
     if let Some(id) = request.id {
         properties.insert(Name::literal(REQUEST_KEY), id);
         properties.insert(Name::literal(START), start.to_string());
@@ -202,8 +226,12 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         after: request.after,
     };
     let mut items = items(&request.demand)?;
+    let units = items.len();
     if request.apart {
-        items.iter_mut().for_each(|item| item.apart = Some(0));
+        items.iter_mut().for_each(|item| item.relation = Relation::Apart(0));
+    }
+    for link in &request.links {
+        items.push(link_of(link, units)?);
     }
     let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
     items.iter_mut().for_each(|item| item.accepts = accepts);
@@ -287,7 +315,8 @@ impl Body {
             ("shortest duration", min_duration.to_string()),
             ("answer", answer(reply)),
             ("handling", handling_text(handling)),
-            ("apart", list(items.iter().filter_map(|item| item.apart).map(|n| n.to_string()))),
+            ("apart", list(items.iter().filter_map(|item| item.apart()).map(|n| n.to_string()))),
+            ("links", list(items.iter().filter_map(link_text))),
             ("redeem by", properties.get(REDEEM_BY).unwrap_or_default().to_owned()),
             ("start", properties.get(START).unwrap_or("now").to_owned()),
             ("latest", properties.get(LATEST).unwrap_or("now").to_owned()),

@@ -44,7 +44,7 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::Attributes;
+use tenure_core::model::resource::{Attributes, Expr};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Victims;
@@ -431,6 +431,41 @@ pub struct LeaseRequest {
     /// What has to be in use before its leases are redeemed, or their units joined.
     #[serde(default)]
     pub after: Vec<After>,
+    /// The links between its items, which are numbered from 0.
+    #[serde(default)]
+    pub links: Vec<LinkRequest>,
+    /// For the broker's mapper.
+    #[serde(default)]
+    pub properties: Properties,
+}
+
+/// A link between two items of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LinkRequest {
+    /// The items at its ends.
+    pub ends: [u16; 2],
+    /// How much of each edge on its path.
+    pub bandwidth: NonZeroU32,
+    /// How little would do; `bandwidth` unless set.
+    #[serde(default)]
+    pub min_bandwidth: Option<NonZeroU32>,
+    /// What its edges carry; `bandwidth` unless set.
+    #[serde(default = "bandwidth")]
+    pub resource: Name,
+    /// The most edges on its path.
+    #[serde(default)]
+    pub hops: Option<u8>,
+    /// The most latency of its path.
+    #[serde(default)]
+    pub latency: Option<Span>,
+    /// What must hold of each edge.
+    #[serde(default)]
+    pub condition: Option<Expr>,
+}
+
+fn bandwidth() -> Name {
+    Name::literal("bandwidth")
 }
 
 /// What replaces a request that is open.

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::request::State;
 use tenure_core::service_manager::{LeaseSurvey, Standing};
-use tenure_core::wire::message::Request;
 use tenure_core::wire::offer::{Booking, Offer, OfferPart, Waiting};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::Request;
 
 use super::view::{self, Names};
 
@@ -86,7 +86,10 @@ fn of(names: &Names, number: u8, offer: &Offer, request: &Request) -> OfferView 
         let item = request.items.get(usize::from(part.item));
         OfferPartView {
             units: part.units.get(),
-            resource: item.map_or_else(String::new, |item| item.resource.to_string()),
+            resource: match &part.edge {
+                Some(edge) => edge.to_string(),
+                None => item.map_or_else(String::new, |item| item.resource.to_string()),
+            },
             site: view::name(names, part.site),
             start: view::time(part.term.start()),
             end: view::time(part.term.end()),
@@ -104,13 +107,8 @@ fn of(names: &Names, number: u8, offer: &Offer, request: &Request) -> OfferView 
 fn differs(offer: &Offer, request: &Request) -> Vec<&'static str> {
     let late = offer.start().is_some_and(|start| request.latest < start);
     let short = offer.parts.iter().any(|part| part.term.duration() < request.min_duration);
-    let mut sums = vec![0u64; request.items.len()];
-    for part in &offer.parts {
-        if let Some(sum) = sums.get_mut(usize::from(part.item)) {
-            *sum += u64::from(part.units.get());
-        }
-    }
-    let all = [(late, "later"), (!request.is_met_by(&sums), "fewer"), (short, "shorter")];
+    let fewer = !request.is_met_by(&offer.units_of_each(request.items.len()));
+    let all = [(late, "later"), (fewer, "fewer"), (short, "shorter")];
     all.into_iter().filter_map(|(differs, word)| differs.then_some(word)).collect()
 }
 

@@ -28,9 +28,9 @@ use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
-use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
+use tenure_core::wire::request::Item;
 use tenure_node::clock::{Clock, WallClock};
 use tenure_node::deployment::{Deployment, Running, StartError};
 use tenure_node::host::{

@@ -11,10 +11,10 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Entry;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::Handling;
-use tenure_core::wire::message::{Item, Request};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::{Item, Request};
 use tenure_node::journal::{JournalError, Reader};
 
 use crate::parts::{Place, fact, guest, owner};

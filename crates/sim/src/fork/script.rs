@@ -19,8 +19,8 @@ use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::facts as site;
-use tenure_core::wire::message::Item;
 use tenure_core::wire::part::Part;
+use tenure_core::wire::request::Item;
 
 /// One external input.
 #[derive(Clone, Debug)]

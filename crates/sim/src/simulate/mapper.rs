@@ -20,9 +20,9 @@ use tenure_core::service_manager::mapper as service_manager;
 use tenure_core::service_manager::mapper::{Ask, Extend, Flex, GateAnswer, GateChoice, Shorten};
 use tenure_core::site_authority::mapper as site_authority;
 use tenure_core::site_authority::mapper::Assignment;
-use tenure_core::wire::message::{Item, Request};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
+use tenure_core::wire::request::{Item, Request};
 
 use super::fault::{Family, Fault};
 use super::sampler::Sampler;

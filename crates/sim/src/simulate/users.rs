@@ -23,9 +23,9 @@ use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site_authority;
-use tenure_core::wire::message::Item;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
+use tenure_core::wire::request::{Item, Relation};
 
 use super::sampler::Sampler;
 use super::violation::Violation;
@@ -151,7 +151,7 @@ impl World {
         let apart = (together.is_none() && sampler.percent(20)).then_some(0);
         for (choice, item) in (0u8..).zip(&mut items) {
             item.together = together;
-            item.apart = apart;
+            item.relation = apart.map_or(Relation::Alone, Relation::Apart);
             match sampler.below(8) {
                 0 if choice > 0 => item.choice = choice,
                 1 if choice > 0 => item.optional = true,

@@ -16,7 +16,7 @@ impl Search<'_> {
     fn apart(&self) -> impl Iterator<Item = Vec<usize>> + use<> {
         let mut apart: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         for (place, wanted) in self.items.iter().enumerate() {
-            if let Some(number) = wanted.as_ref().and_then(|wanted| wanted.item.apart) {
+            if let Some(number) = wanted.as_ref().and_then(|wanted| wanted.item.apart()) {
                 apart.entry(number).or_default().push(place);
             }
         }

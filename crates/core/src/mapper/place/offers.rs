@@ -3,9 +3,9 @@
 use super::{Draft, MAX_HINTS, Placement, Search, Wanted};
 use crate::broker::mapper::Allocation;
 use crate::model::time::{Span, Time};
-use crate::wire::message::Request;
 use crate::wire::offer::MAX_OFFERS;
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 /// The most parts of one offer: what is to be looked over is short.
 const MAX_PARTS: usize = 64;

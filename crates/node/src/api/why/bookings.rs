@@ -6,7 +6,7 @@ use tenure_core::broker::{Broker, HoldingSurvey};
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::Ticket;
-use tenure_core::wire::message::{Item, Request};
+use tenure_core::wire::request::{Item, Request};
 
 use super::super::view::{self, Names};
 

@@ -19,10 +19,10 @@ use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;
-use tenure_core::wire::message::Request;
 use tenure_core::wire::offer::Waiting;
 use tenure_core::wire::part::Part;
 use tenure_core::wire::recall::Notice;
+use tenure_core::wire::request::Request;
 
 use super::super::server::AppState;
 use super::super::view;

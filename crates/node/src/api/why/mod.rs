@@ -19,8 +19,8 @@ use tenure_core::site_authority::SiteAuthority;
 use tenure_core::site_authority::machine::State as SiteState;
 use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::wire::message::Request;
 use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::request::Request;
 
 use self::bookings::Market;
 use self::facts::{Failure, RequestHistory};

@@ -72,7 +72,7 @@ impl LeaseRefs {
         match &envelope.message {
             Message::Request(request) | Message::Withdraw(request) => {
                 let extends =
-                    |item: &tenure_core::wire::message::Item| item.extends.is_some_and(ours);
+                    |item: &tenure_core::wire::request::Item| item.extends.is_some_and(ours);
                 request.id.number == self.id.number || request.items.iter().any(extends)
             }
             Message::Accept { request, .. } => request.number == self.id.number,

@@ -6,7 +6,8 @@ use tenure_core::model::resource::Expr;
 use tenure_core::model::time::Term;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
-use tenure_core::wire::message::{Envelope, Item, Message, Request, Sealed};
+use tenure_core::wire::message::{Envelope, Message, Sealed};
+use tenure_core::wire::request::{Item, Request};
 
 use super::reworded;
 use crate::simulate::fault::{Family, Fault};

@@ -16,9 +16,10 @@ use tenure_core::service_manager::machine::State;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
-use tenure_core::wire::message::{Envelope, Item, Message, Request};
+use tenure_core::wire::message::{Envelope, Message};
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::{History, Provisos};
+use tenure_core::wire::request::{Item, Request};
 
 use super::reworded;
 use crate::simulate::act::Act;
