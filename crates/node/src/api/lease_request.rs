@@ -178,6 +178,21 @@ fn link_of(link: &LinkRequest, items: usize) -> Result<Item, ApiError> {
     })
 }
 
+/// The items of a request, its links last.
+fn items_of(request: &LeaseRequest) -> Result<Vec<Item>, ApiError> {
+    let mut items = items(&request.demand)?;
+    let units = items.len();
+    if request.apart {
+        items.iter_mut().for_each(|item| item.relation = Relation::Apart(0));
+    }
+    for link in &request.links {
+        items.push(link_of(link, units)?);
+    }
+    let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
+    items.iter_mut().for_each(|item| item.accepts = accepts);
+    Ok(items)
+}
+
 /// Converts a lease request into the core's command.
 fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, ApiError> {
     let broker = match &request.broker {
@@ -225,16 +240,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         keep_tickets: request.keep_ticket,
         after: request.after,
     };
-    let mut items = items(&request.demand)?;
-    let units = items.len();
-    if request.apart {
-        items.iter_mut().for_each(|item| item.relation = Relation::Apart(0));
-    }
-    for link in &request.links {
-        items.push(link_of(link, units)?);
-    }
-    let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
-    items.iter_mut().for_each(|item| item.accepts = accepts);
+    let items = items_of(&request)?;
     Ok(Ask {
         broker,
         slice: request.slice,
