@@ -234,13 +234,13 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
             properties.insert(Name::literal(REDEEM_BY), by.to_string());
         }
     }
+    let items = items_of(&request)?;
     let handling = Handling {
         bundle: request.bundle,
         assemble: request.assemble.unwrap_or(ASSEMBLE),
         keep_tickets: request.keep_ticket,
         after: request.after,
     };
-    let items = items_of(&request)?;
     Ok(Ask {
         broker,
         slice: request.slice,
