@@ -224,6 +224,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     };
     let retry_policy = RETRY_FOR.min(Span::from_micros(request.duration.as_micros() / 2));
     let provisos = provisos(app, &request, now)?;
+    let items = items_of(&request)?;
     let mut properties: BTreeMap<Name, String> =
         request.properties.iter().map(|(key, text)| (key.clone(), text.to_owned())).collect();
     if let Some(id) = request.id {
@@ -234,7 +235,6 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
             properties.insert(Name::literal(REDEEM_BY), by.to_string());
         }
     }
-    let items = items_of(&request)?;
     let handling = Handling {
         bundle: request.bundle,
         assemble: request.assemble.unwrap_or(ASSEMBLE),
