@@ -98,7 +98,8 @@ impl Deployment {
             None => Arc::new(exchange.clone()),
         };
         let (sender, given_up) = mpsc::unbounded_channel();
-        let metrics = Metrics::new();
+        let refused = network.as_ref().map(Network::refused).unwrap_or_default();
+        let metrics = Metrics::new(&refused);
         let around = Surroundings {
             limits: self.limits,
             clock: self.clock,

@@ -47,6 +47,17 @@ struct Families {
     active: Histograms,
 }
 
+/// How many connections the network has refused, by cause.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RefusedConnections(Counters);
+
+impl RefusedConnections {
+    /// Another one was refused.
+    pub(crate) fn count(&self, cause: &'static str) {
+        self.0.get_or_create(&vec![("cause", cause.to_owned())]).inc();
+    }
+}
+
 /// From a tenth of a millisecond to about three seconds.
 fn short() -> Histogram {
     Histogram::new(exponential_buckets(0.0001, 2.0, 16))
@@ -58,8 +69,8 @@ fn long() -> Histogram {
 }
 
 impl Metrics {
-    /// Figures that are all zero.
-    pub(crate) fn new() -> Self {
+    /// Figures that are all zero, but for those of the network.
+    pub(crate) fn new(refused: &RefusedConnections) -> Self {
         let families = Families {
             inputs: Counters::default(),
             facts: Counters::default(),
@@ -90,6 +101,8 @@ impl Metrics {
         all.register("units_down", "Live units whose probe fails", f.down);
         let help = "Driver calls and probes that were given up and have not come back";
         all.register("driver_calls_hung", help, f.hung);
+        let help = "Connections that were refused, by cause";
+        all.register("connections_refused", help, refused.0.clone());
         let help = "From the handing over of facts until they are durable";
         all.register_with_unit("append", help, Unit::Seconds, f.append);
         let help = "From a request until its lease is active at the guest";

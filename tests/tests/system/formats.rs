@@ -34,6 +34,7 @@ use tenure_core::ticket::evidence::EvidenceOutline;
 use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::endorsement::{Endorsement, SignedEndorsement};
 use tenure_core::wire::invitation::{
     Invitation, JoinFault, Permission, Permissions, SignedInvitation,
 };
@@ -642,6 +643,16 @@ pub(crate) fn invitation() -> SignedInvitation {
         until: Time::from_secs(3600),
     };
     SignedInvitation::sign(invitation, &signer, KeyChain::default())
+}
+
+/// What the same broker says of a guest.
+pub(crate) fn endorsement() -> SignedEndorsement {
+    let [broker, guest, site] =
+        [7, 3, 1].map(|seed| Signer::from_seed(Scheme::Ed25519, [seed; 32]));
+    let until = Time::from_secs(3600);
+    let endorsement =
+        Endorsement { broker: broker.id(), guest: guest.id(), site: site.id(), until };
+    SignedEndorsement::sign(endorsement, &broker, KeyChain::default())
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

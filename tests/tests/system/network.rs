@@ -190,6 +190,43 @@ fn a_guest_is_told_since_when_the_site_of_a_lease_cannot_be_reached() {
     site.becomes_clean();
 }
 
+/// A part of a ticket, handed on by a guest with a key of which the site has not heard: it learns of that by the message
+/// that redeems the part alone.
+#[test]
+fn a_guest_whose_ticket_says_nothing_to_the_site_is_let_in_by_its_brokers_endorsement() {
+    let folder = || tempfile::tempdir().expect("a folder");
+    let (at_site, at_broker, at_guests) = (folder(), folder(), folder());
+    let (site, broker) = (key(&at_site, "alpha"), key(&at_broker, "exchange"));
+    let guests = ["teacher", "pupil"].map(|name| {
+        let id = key(&at_guests, name);
+        peer(name, "service-manager", &id, None)
+    });
+    let (site_address, broker_address) = (free(), free());
+    let exchange = peer("exchange", "broker", &broker, Some(&broker_address));
+    let alpha = peer("alpha", "site-authority", &site, Some(&site_address));
+    let config = format!("listen = \"{site_address}\"\n[site.alpha]\nunits = 2\n{exchange}");
+    let site = Deployment::of(&config, at_site);
+    let config =
+        format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{}", guests.concat());
+    let _broker = Deployment::of(&config, at_broker);
+    let config = format!("[service-manager.teacher]\n[service-manager.pupil]\n{exchange}");
+    let guests = Deployment::of(&config, at_guests);
+    guests.json("keys rotate teacher");
+    guests.json("lease request 2 --for 1h --keep-ticket --as teacher --wait");
+    let parts = guests.data.path().join("parts").display().to_string();
+    let split = format!("ticket split teacher/1 --to pupil --for 30m --out {parts}");
+    assert!(guests.tenure(&split).status.success());
+    let lease = guests.json(&format!("ticket redeem {parts}/1-pupil.json --wait"))[0].clone();
+    assert_eq!((&lease["state"], &lease["site"]), (&"active".into(), &"alpha".into()), "{lease}");
+    let peers = site.json("peer list");
+    let known: Vec<_> = peers.as_array().expect("a list").iter().map(|p| &p["known_by"]).collect();
+    assert!(known.contains(&&"endorsement".into()), "{peers}");
+    assert!(site.log().contains("is void"), "its ticket was shown first");
+    guests.json(&format!("lease close {} --wait", lease["lease"].as_str().expect("a name")));
+    guests.close_all();
+    site.becomes_clean();
+}
+
 /// As root on hosts and a network of its own, otherwise on loopback.
 #[test]
 fn the_cluster_of_four_processes_leases_across_two_sites() {

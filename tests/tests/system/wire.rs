@@ -21,8 +21,8 @@ use tenure_node::net::frame::{Frame, Hello, VERSIONS};
 use tenure_tests::root;
 
 use crate::formats::{
-    EPOCH, LEASE, Parts, UNIT, busy, hex, invitation, key_chain, level, offers, parts, told,
-    waiting,
+    EPOCH, LEASE, Parts, UNIT, busy, endorsement, hex, invitation, key_chain, level, offers, parts,
+    told, waiting,
 };
 
 const GOLDEN: &str = "tests/golden/wire-1.txt";
@@ -148,6 +148,7 @@ fn samples() -> BTreeMap<String, Frame> {
         ("card", Frame::Card(card())),
         ("where", Frame::Where(p.broker)),
         ("invitation", Frame::Invitation(invitation())),
+        ("endorsement", Frame::Endorsement(endorsement())),
         ("messages.batch", Frame::Messages(batch(&p))),
     ];
     let of_kinds = of_kinds.map(|(name, frame)| (name.to_owned(), frame));

@@ -106,6 +106,8 @@ pub enum Label {
     Segment,
     /// An offer to become a peer.
     Invitation,
+    /// A broker's word that an actor is its guest.
+    Endorsement,
 }
 
 impl Label {
@@ -119,6 +121,7 @@ impl Label {
             Self::Card => "tenure card v1",
             Self::Segment => "tenure segment v1",
             Self::Invitation => "tenure invitation v1",
+            Self::Endorsement => "tenure endorsement v1",
         }
     }
 

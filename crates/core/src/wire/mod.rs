@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod credentials;
+pub mod endorsement;
 pub mod invitation;
 pub mod message;
 pub mod offer;

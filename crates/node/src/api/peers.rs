@@ -210,6 +210,7 @@ impl AppState {
             Known::Inviting => ("invitation", "joining"),
             Known::Invited => ("invitation", "stranger"),
             Known::Ticket => ("ticket", "stranger"),
+            Known::Endorsement => ("endorsement", "stranger"),
         };
         let joined = joined.filter(|_| known != Known::Configured);
         PeerView {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::model::codec::{self, DecodeError};
 use tenure_core::model::identity::ActorId;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::endorsement::SignedEndorsement;
 use tenure_core::wire::invitation::SignedInvitation;
 use tenure_core::wire::message::Sealed;
 use thiserror::Error;
@@ -54,6 +55,9 @@ pub enum Frame {
     Where(ActorId),
     /// Before the hello: an invitation by who is dialled, by which it lets in who has it.
     Invitation(SignedInvitation),
+    /// A broker's word by which a site lets in a guest: of the broker to the guest, and before the hello of the
+    /// guest to the site.
+    Endorsement(SignedEndorsement),
     /// A kind of a later version.
     Unknown(u8),
 }
@@ -126,6 +130,7 @@ const TICKET: u8 = 6;
 const CARD: u8 = 7;
 const WHERE: u8 = 8;
 const INVITATION: u8 = 9;
+const ENDORSEMENT: u8 = 10;
 
 impl Frame {
     /// The bytes, with their length in front.
@@ -166,6 +171,10 @@ impl Frame {
                 bytes.push(INVITATION);
                 codec::encode_into(invitation, &mut bytes);
             }
+            Self::Endorsement(endorsement) => {
+                bytes.push(ENDORSEMENT);
+                codec::encode_into(endorsement, &mut bytes);
+            }
             Self::Unknown(kind) => bytes.push(*kind),
         }
         let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX).to_be_bytes();
@@ -191,6 +200,9 @@ impl Frame {
             CARD => Self::Card(codec::decode(body).map_err(malformed("card"))?),
             WHERE => Self::Where(codec::decode(body).map_err(malformed("where"))?),
             INVITATION => Self::Invitation(codec::decode(body).map_err(malformed("invitation"))?),
+            ENDORSEMENT => {
+                Self::Endorsement(codec::decode(body).map_err(malformed("endorsement"))?)
+            }
             unknown => Self::Unknown(unknown),
         })
     }

@@ -12,6 +12,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::{Ticket, TicketFault};
+use tenure_core::wire::endorsement::{Endorsement, EndorsementFault, SignedEndorsement};
 use tenure_core::wire::invitation::{Invitation, SignedInvitation};
 use thiserror::Error;
 use tokio::runtime::Handle;
@@ -20,9 +21,11 @@ use tracing::debug;
 
 use super::budget::{Budget, Rate};
 use super::card::{CARD_HOLDS, Card, CardBook, SignedCard};
-use super::lane::{Lane, Standing as LaneStanding};
+use super::endorsed::EndorsementBook;
+use super::lane::{Known, Lane, Standing as LaneStanding};
 use super::session::{Ends, Item, Pass, Stranger};
 use crate::clock::Clock;
+use crate::metrics::RefusedConnections;
 use crate::transport::Exchange;
 
 /// The most strangers that are connected at a time.
@@ -44,7 +47,7 @@ pub struct LocalActor {
 
 /// What an actor knows of keys.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownKeys {
     book: Arc<KeyBook>,
     secrets: Vec<Signer>,
 }
@@ -62,6 +65,20 @@ pub(super) enum NotAdmitted {
     NotInvited(ActorId),
     #[error("{0} is no peer, and its invitation has expired")]
     InvitationOver(ActorId),
+    #[error("{0} is no peer, and its endorsement does not count: {1}")]
+    NotEndorsed(ActorId, EndorsementFault),
+}
+
+impl NotAdmitted {
+    /// The word under which it is counted.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::NoSite(_) => "no site",
+            Self::Void(..) | Self::Over(_) => "ticket",
+            Self::NotInvited(_) | Self::InvitationOver(_) => "invitation",
+            Self::NotEndorsed(..) => "endorsement",
+        }
+    }
 }
 
 /// What all connections share.
@@ -75,11 +92,14 @@ pub(super) struct Hub {
     address: Option<String>,
     lanes: RwLock<BTreeMap<Ends, Lane>>,
     pub(super) cards: CardBook,
+    pub(super) endorsements: EndorsementBook,
     /// What each actor of this process knows of keys, and the secrets of its own.
-    keys: RwLock<BTreeMap<ActorId, Known>>,
+    keys: RwLock<BTreeMap<ActorId, KnownKeys>>,
     pub(super) strangers: Arc<Semaphore>,
     /// What all strangers together may send.
     budget: Mutex<Budget>,
+    /// Who was not let in.
+    pub(super) refused: RefusedConnections,
 }
 
 impl Hub {
@@ -96,9 +116,11 @@ impl Hub {
             address,
             lanes: RwLock::default(),
             cards: CardBook::default(),
+            endorsements: EndorsementBook::default(),
             keys: RwLock::default(),
             strangers: Arc::new(Semaphore::new(MOST_STRANGERS)),
             budget: Mutex::new(Budget::new(Rate::STRANGERS, Instant::now())),
+            refused: RefusedConnections::default(),
         }
     }
 
@@ -174,22 +196,25 @@ impl Hub {
     /// number, since keys cost nothing.
     pub(super) fn take_card(&self, Ends { here, there }: Ends, signed: SignedCard) {
         let (of, keys) = (signed.card.actor, self.keys_of(here));
-        let sought =
-            || self.lane(Ends { here, there: of }).is_some_and(|lane| lane.ticket.is_some());
-        if of != there && !sought() {
+        if of != there && !self.seeks(Ends { here, there: of }) {
             debug!(%of, "a card came that nobody has asked for");
         } else if let Err(fault) = self.cards.take(signed, &keys, self.clock.now()) {
             debug!(%of, %fault, "a card was not kept");
         }
     }
 
+    /// Whether an actor is a site that is known by a ticket alone.
+    pub(super) fn seeks(&self, ends: Ends) -> bool {
+        self.lane(ends).is_some_and(|lane| lane.ticket.is_some())
+    }
+
     /// What an actor of this process knows of keys from now on.
     pub(super) fn learn(&self, here: ActorId, keys: &KeyBook, secrets: &[Signer]) {
         let mut known = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(here, Known { book: Arc::new(keys.clone()), secrets: secrets.to_vec() });
+        known.insert(here, KnownKeys { book: Arc::new(keys.clone()), secrets: secrets.to_vec() });
     }
 
-    fn keys_of(&self, here: ActorId) -> Arc<KeyBook> {
+    pub(super) fn keys_of(&self, here: ActorId) -> Arc<KeyBook> {
         let known = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         known.get(&here).map(|known| Arc::clone(&known.book)).unwrap_or_default()
     }
@@ -233,6 +258,9 @@ impl Hub {
             Pass::Invitation(invitation) => {
                 Ok((Stranger::Invited, self.admits_invited(ends, invitation)?))
             }
+            Pass::Endorsement(endorsement) => {
+                Ok((Stranger::Endorsed, self.admits_endorsed(ends, endorsement)?))
+            }
         }
     }
 
@@ -256,8 +284,7 @@ impl Hub {
     /// A ticket must be a good one of the site that is asked for, and the stranger's own.
     fn admits_holder(&self, ends: Ends, ticket: &Ticket) -> Result<Time, NotAdmitted> {
         let Ends { here, there } = ends;
-        let site = self.actors.get(&here).filter(|actor| actor.role == Role::SiteAuthority);
-        let Some(site) = site else { return Err(NotAdmitted::NoSite(there)) };
+        let site = self.site(here).ok_or(NotAdmitted::NoSite(there))?;
         ticket.check_shape(here, there).map_err(|fault| NotAdmitted::Void(there, fault))?;
         let until = ticket.bottom().term.end().plus(GRACE);
         if until <= self.clock.now() {
@@ -271,6 +298,40 @@ impl Hub {
             }
         }
         Ok(until)
+    }
+
+    /// An endorsement must be one by a broker that the site knows, for the stranger and the site.
+    fn admits_endorsed(
+        &self,
+        Ends { here, there }: Ends,
+        signed: &SignedEndorsement,
+    ) -> Result<Time, NotAdmitted> {
+        let site = self.site(here).ok_or(NotAdmitted::NoSite(there))?;
+        let Endorsement { broker, until, .. } = signed.endorsement;
+        let refused = |fault| NotAdmitted::NotEndorsed(there, fault);
+        if self.role_of(Ends { here, there: broker }) != Some(Role::Broker) {
+            return Err(refused(EndorsementFault::UnknownBroker(broker)));
+        }
+        let (keys, mut verifier) = (self.keys_of(here), Verifier::new(site.signer.scheme()));
+        let now = self.clock.now();
+        signed.check((there, here), now, (&keys, &mut verifier)).map_err(refused)?;
+        Ok(until)
+    }
+
+    fn site(&self, here: ActorId) -> Option<&LocalActor> {
+        self.actors.get(&here).filter(|actor| actor.role == Role::SiteAuthority)
+    }
+
+    /// The role of an actor that is here, or is a peer of one that is.
+    pub(super) fn role_of(&self, ends: Ends) -> Option<Role> {
+        if let Some(actor) = self.actors.get(&ends.there) {
+            return Some(actor.role);
+        }
+        let lane = self.lane(ends)?;
+        match lane.known {
+            Known::Configured | Known::Joined => lane.role,
+            Known::Inviting | Known::Invited | Known::Ticket | Known::Endorsement => None,
+        }
     }
 
     /// Strangers have sent so many bytes: how long to wait before the next frame of any of them.

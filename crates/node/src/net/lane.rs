@@ -3,7 +3,8 @@
 //! Where the address of the other is known it is dialled, again and again; where it is not, it dials. Should
 //! both dial at once, the connection stays that the actor with the lower id has dialled.
 //!
-//! A site that the holder of a ticket does not know is dialled by its card, and is shown the ticket.
+//! A site that the holder of a ticket does not know is dialled by its card, and is shown the ticket, or what a
+//! broker has endorsed.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,6 +81,8 @@ pub enum Known {
     Invited,
     /// By a ticket alone: it is the site of it, or its holder.
     Ticket,
+    /// By a broker's endorsement alone: it is a guest of the broker.
+    Endorsement,
 }
 
 /// How the connection of a lane is.
@@ -123,10 +126,10 @@ impl Way {
         }
     }
 
-    /// What is shown to who is dialled.
-    fn pass(&self) -> Option<Pass> {
+    /// What is shown to who is dialled, after so many failures.
+    fn pass(&self, (hub, ends): (&Hub, Ends), failures: u32) -> Option<Pass> {
         match self {
-            Self::Card(ticket) => Some(Pass::Ticket(latest(ticket))),
+            Self::Card(ticket) => Some(hub.pass(ends, latest(ticket), failures)),
             Self::Inviter(_, invitation) => Some(Pass::Invitation(invitation.clone())),
             Self::Address(_) | Self::Inwards | Self::Stranger(..) => None,
         }
@@ -375,8 +378,8 @@ async fn dial(
         let name = tls::server_name(ends.there, hub.statements_of(ends));
         let name = name.map_err(io::Error::other)?;
         let mut stream = TlsConnector::from(client).connect(name, stream).await?;
-        if let Some(pass) = way.pass() {
-            show(&mut stream, pass).await?;
+        if let Some(pass) = way.pass((hub, ends), failures) {
+            show(&mut stream, &pass).await?;
         }
         Session::begin(TlsStream::from(stream), ends).await
     };

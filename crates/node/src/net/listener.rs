@@ -39,7 +39,7 @@ enum Refused {
     #[error("it did not name the protocol")]
     Protocol,
     #[error(
-        "{there} is no peer of the actor that it asked for, and has shown no ticket or invitation: {cause}"
+        "{there} is no peer of the actor that it asked for, and has shown no ticket, invitation or endorsement: {cause}"
     )]
     Stranger { there: ActorId, cause: SessionEnd },
     #[error("it has a key that {0} has revoked")]
@@ -50,6 +50,22 @@ enum Refused {
     Full(ActorId),
     #[error(transparent)]
     Session(#[from] SessionEnd),
+}
+
+impl Refused {
+    /// The word under which it is counted.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Late | Self::Handshake(_) => "handshake",
+            Self::Protocol => "protocol",
+            Self::Nobody => "receiver",
+            Self::Stranger { .. } => "no pass",
+            Self::Revoked(_) => "revoked key",
+            Self::NotAdmitted(cause) => cause.word(),
+            Self::Full(_) => "full",
+            Self::Session(_) => "hello",
+        }
+    }
 }
 
 /// Takes connections until it is dropped.
@@ -71,12 +87,14 @@ pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, doo
             && let Some((from, task)) = entering.pop_front()
         {
             task.abort();
+            door.hub.refused.count("handshake");
             warn!(%from, cause = "others came, and it had not shown who it is", "a connection was refused");
         }
         let (acceptor, door) = (TlsAcceptor::from(Arc::clone(&server)), Arc::clone(&door));
         let task = tokio::spawn(async move {
             let admitted = timeout(CONNECT_WITHIN, door.admit(acceptor, stream)).await;
             if let Err(cause) = admitted.unwrap_or(Err(Refused::Late)) {
+                door.hub.refused.count(cause.word());
                 warn!(%from, %cause, "a connection was refused");
             }
             drop(guard);
@@ -173,6 +191,7 @@ impl Admission {
         let known = match stranger {
             Stranger::Holder => Known::Ticket,
             Stranger::Invited => Known::Invited,
+            Stranger::Endorsed => Known::Endorsement,
         };
         info!(%there, %here, ?known, "a stranger is let in");
         let way = Way::Stranger(stranger, until, place);

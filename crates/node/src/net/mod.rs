@@ -7,6 +7,7 @@
 
 mod budget;
 pub mod card;
+mod endorsed;
 pub mod frame;
 mod hub;
 mod lane;
@@ -38,6 +39,7 @@ use self::lane::{Lane, Other, Way};
 use self::listener::Admission;
 use self::session::{Ends, Item};
 use crate::clock::Clock;
+use crate::metrics::RefusedConnections;
 use crate::transport::{Exchange, Greeting, Packet, Transport};
 
 pub use self::hub::LocalActor;
@@ -190,6 +192,11 @@ impl Network {
         drop(self.hub.runtime.spawn(async {}).await);
     }
 
+    /// How many connections were refused, by cause.
+    pub(crate) fn refused(&self) -> RefusedConnections {
+        self.hub.refused.clone()
+    }
+
     /// Where it takes connections.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
@@ -287,7 +294,7 @@ impl Transport for Network {
             let stays = lane.is_some_and(|lane| match lane.known {
                 Known::Configured => true,
                 Known::Joined | Known::Inviting => lane.address == joined.address,
-                Known::Invited | Known::Ticket => false,
+                Known::Invited | Known::Ticket | Known::Endorsement => false,
             });
             if !stays && !self.hub.actors.contains_key(&there) {
                 let (known, way) = way_to(joined);

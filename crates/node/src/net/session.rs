@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::model::identity::ActorId;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::endorsement::SignedEndorsement;
 use tenure_core::wire::invitation::SignedInvitation;
 use tenure_core::wire::message::{Envelope, Sealed};
 use thiserror::Error;
@@ -26,7 +27,7 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 const MAX_HELLO: usize = 1 << 10;
 
 /// The longest pass, which is all that is read of who is not known.
-const MAX_PASS: usize = 1 << 16;
+pub(super) const MAX_PASS: usize = 1 << 16;
 
 /// How often an actor that can be dialled renews its card.
 const CARD_EVERY: Duration = Duration::from_secs(60 * 60);
@@ -38,6 +39,24 @@ pub(super) enum Pass {
     Ticket(Ticket),
     /// An invitation by the actor that is dialled.
     Invitation(Box<SignedInvitation>),
+    /// The word of a broker to the site that is dialled.
+    Endorsement(Box<SignedEndorsement>),
+}
+
+impl Pass {
+    /// Whether it is short enough to be read.
+    pub(super) fn fits(&self) -> bool {
+        // The length stands in front of what is counted.
+        self.frame().to_bytes().len() <= MAX_PASS + 4
+    }
+
+    fn frame(&self) -> Frame {
+        match self {
+            Self::Ticket(ticket) => Frame::Ticket(ticket.clone()),
+            Self::Invitation(invitation) => Frame::Invitation((**invitation).clone()),
+            Self::Endorsement(endorsement) => Frame::Endorsement((**endorsement).clone()),
+        }
+    }
 }
 
 /// What who is known by such a pass alone may say.
@@ -47,12 +66,14 @@ pub(super) enum Stranger {
     Holder,
     /// Who has an invitation, to the inviter.
     Invited,
+    /// Who is endorsed by a broker, to the site.
+    Endorsed,
 }
 
 impl Stranger {
     fn may_say(self, kind: &str) -> bool {
         match self {
-            Self::Holder => {
+            Self::Holder | Self::Endorsed => {
                 ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"]
                     .contains(&kind)
             }
@@ -84,6 +105,7 @@ pub(super) enum Item {
     Greeting(GreetingKind),
     Card(SignedCard),
     Where(ActorId),
+    Endorsement(Box<SignedEndorsement>),
 }
 
 /// Why a connection ended.
@@ -109,9 +131,9 @@ pub(super) enum SessionEnd {
     Version { oldest: u16, newest: u16 },
     #[error("a message of {0} that this connection is not for")]
     Foreign(ActorId),
-    #[error("who is known by a ticket or an invitation alone may not say `{0}`")]
+    #[error("who is known by a ticket, an invitation or an endorsement alone may not say `{0}`")]
     NotForStrangers(&'static str),
-    #[error("it has shown no ticket and no invitation")]
+    #[error("it has shown no ticket, no invitation and no endorsement")]
     NoPass,
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -177,13 +199,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
 /// Shows a pass to the actor that was dialled.
 pub(super) async fn show(
     stream: &mut (impl AsyncWrite + Unpin),
-    pass: Pass,
+    pass: &Pass,
 ) -> Result<(), SessionEnd> {
-    let frame = match pass {
-        Pass::Ticket(ticket) => Frame::Ticket(ticket),
-        Pass::Invitation(invitation) => Frame::Invitation(*invitation),
-    };
-    say(stream, &frame).await
+    say(stream, &pass.frame()).await
 }
 
 /// The pass that who is not known shows first.
@@ -191,6 +209,7 @@ pub(super) async fn shown(stream: &mut (impl AsyncRead + Unpin)) -> Result<Pass,
     match first(stream, MAX_PASS).await? {
         Some((Frame::Ticket(ticket), _)) => Ok(Pass::Ticket(ticket)),
         Some((Frame::Invitation(invitation), _)) => Ok(Pass::Invitation(Box::new(invitation))),
+        Some((Frame::Endorsement(endorsement), _)) => Ok(Pass::Endorsement(Box::new(endorsement))),
         Some(_) => Err(SessionEnd::NoPass),
         None => Err(SessionEnd::Closed),
     }
@@ -207,7 +226,9 @@ async fn first(
 async fn hear_hello(stream: &mut (impl AsyncRead + Unpin)) -> Result<Hello, SessionEnd> {
     let hello = match first(stream, MAX_PASS).await? {
         // Who is known need not show one, and does not know that.
-        Some((Frame::Ticket(_) | Frame::Invitation(_), _)) => first(stream, MAX_HELLO).await?,
+        Some((Frame::Ticket(_) | Frame::Invitation(_) | Frame::Endorsement(_), _)) => {
+            first(stream, MAX_HELLO).await?
+        }
         hello => hello,
     };
     match hello {
@@ -285,6 +306,7 @@ impl Inlet<'_> {
             Frame::Watermark(word) => drop(greet(GreetingKind::Watermarks(word))),
             Frame::Card(signed) => self.hub.take_card(self.ends, signed),
             Frame::Where(actor) => self.tell_where(actor),
+            Frame::Endorsement(signed) => self.hub.take_endorsement(self.ends, signed),
         }
         Ok(())
     }
@@ -313,10 +335,13 @@ impl Inlet<'_> {
         }
     }
 
-    /// Answers with the card of an actor, as far as one is known.
+    /// Answers with the card of an actor, as far as one is known, and before it with what lets the asker in there.
     fn tell_where(&self, actor: ActorId) {
         let own = self.hub.own_card(actor);
         if let Some(card) = own.or_else(|| self.hub.cards.get(actor, self.hub.clock.now())) {
+            if let Some(signed) = self.hub.endorse(self.ends, actor) {
+                self.hub.say(self.ends, Item::Endorsement(Box::new(signed)));
+            }
             self.hub.say(self.ends, Item::Card(card));
         }
     }
@@ -360,6 +385,7 @@ fn frame_of(first: Item, queue: &mut mpsc::Receiver<Item>) -> (Frame, Option<Ite
         Item::Greeting(GreetingKind::Watermarks(word)) => return (Frame::Watermark(word), None),
         Item::Card(card) => return (Frame::Card(card), None),
         Item::Where(actor) => return (Frame::Where(actor), None),
+        Item::Endorsement(signed) => return (Frame::Endorsement(*signed), None),
         Item::Message(sealed) => vec![sealed],
     };
     let mut bytes = batch[0].bytes().len();

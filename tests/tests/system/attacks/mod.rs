@@ -3,6 +3,7 @@
 //! The rows of each table: the attack, what is said to it, and how it is done.
 
 mod connections;
+mod endorsements;
 mod files;
 mod frames;
 mod load;

@@ -21,6 +21,8 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::endorsement::SignedEndorsement;
+use tenure_core::wire::invitation::SignedInvitation;
 use tenure_core::wire::message::{Envelope, Header, Message, Sealed, Sequence};
 use tenure_expr::Demand;
 use tenure_node::api::Request;
@@ -139,6 +141,8 @@ fn frames() -> Vec<Vec<u8>> {
         Frame::Ticket(formats::parts().ticket),
         Frame::Card(card()),
         Frame::Where(here),
+        Frame::Invitation(formats::invitation()),
+        Frame::Endorsement(formats::endorsement()),
     ];
     frames.iter().map(|frame| frame.to_bytes()[4..].to_vec()).collect()
 }
@@ -353,6 +357,8 @@ pub(super) fn all() -> Vec<Decoder> {
     let parts = formats::parts();
     let messages: Vec<_> = sealed().iter().map(codec::encode).collect();
     let signed = sealed().iter().map(|sealed| sealed.bytes().to_vec()).collect();
+    let invitation = vec![codec::encode(&formats::invitation())];
+    let endorsement = vec![codec::encode(&formats::endorsement())];
     let keys = vec![codec::encode(&formats::key_chain())];
     let hello = vec![codec::encode(&Hello::new(signer(1).id(), signer(2).id()))];
     let binary =
@@ -368,6 +374,8 @@ pub(super) fn all() -> Vec<Decoder> {
         binary("evidence", vec![codec::encode(&evidence())], 20, structure::<Evidence>),
         binary("receipt", vec![codec::encode(&parts.receipt)], 20, structure::<Receipt>),
         binary("card", vec![codec::encode(&card())], 20, structure::<SignedCard>),
+        binary("invitation", invitation, 20, structure::<SignedInvitation>),
+        binary("endorsement", endorsement, 20, structure::<SignedEndorsement>),
         binary("keys", keys, 20, structure::<KeyChain>),
         binary("row", rows(), 40, row),
         binary("snapshot", snapshots(), 4, restored),
