@@ -200,6 +200,7 @@ scripts! {
     redeem_by_of_a_part
     redeeming_never_answered
     refusals
+    refused_setups
     request_revised
     requests_once
     rest_flows_back

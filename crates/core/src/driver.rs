@@ -133,16 +133,17 @@ pub struct Call {
 #[error("{0}")]
 pub struct DriverError(pub String);
 
-/// How an error begins by which a guest's driver refuses to join a unit, and has done nothing with it.
+/// How an error begins by which a driver refuses a join or a setup, and the unit is as it was.
 const UNTOUCHED: &str = "refused, untouched: ";
 
 impl DriverError {
-    /// The guest's driver does not join the unit, and has done nothing with it, so it need not leave it.
+    /// The driver refuses the join or the setup for what is asked of it, such as a configuration that cannot
+    /// be, and the unit is as it was: a guest need not leave it, and to a site it is as good as before.
     pub fn untouched(why: impl fmt::Display) -> Self {
         Self(format!("{UNTOUCHED}{why}"))
     }
 
-    /// Why the guest's driver does not join a unit with which it has done nothing.
+    /// Why the driver refuses, if that says nothing against the unit.
     pub fn why_untouched(&self) -> Option<&str> {
         self.0.strip_prefix(UNTOUCHED)
     }

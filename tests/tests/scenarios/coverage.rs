@@ -146,6 +146,7 @@ const POINTS: &[&str] = &[
     "items in sequence",
     "what a lease waits for is lost",
     "a bad unit is quarantined",
+    "a refused setup does not count",
     "an answer about a past tenancy",
     "an overbooked stock",
     "a best-effort stock",

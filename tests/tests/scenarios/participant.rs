@@ -37,7 +37,7 @@ pub enum DriverBehavior {
     Works,
     Takes(Span),
     Fails,
-    /// It refuses to join a unit and leaves it untouched.
+    /// It refuses to join a unit or to set it up, and leaves it untouched.
     Refuses,
     /// It does not answer until the script has it answer.
     Hangs,
@@ -327,7 +327,7 @@ pub fn done(call: &Call, works: bool) -> DriverResult {
     DriverResult { unit, epoch, step, number, lease, outcome }
 }
 
-/// A driver's answer to a join that it refuses, with the unit untouched.
+/// A driver's answer to a join or a setup that it refuses, with the unit untouched.
 pub fn refused(call: &Call) -> DriverResult {
     let outcome = Err(DriverError::untouched(format!("{} does not suit", call.unit)));
     DriverResult { outcome, ..done(call, true) }

@@ -165,7 +165,7 @@ facts! {
         properties: Properties,
     }
 
-    /// The driver could not set a unit up.
+    /// The driver could not set a unit up, or refused to.
     UnitSetupFailed = "site.unit-setup-failed" 1 {
         /// The unit.
         unit: UnitId,

@@ -4,7 +4,7 @@ use super::{Obligation, SiteAuthority, Timer};
 use crate::actor::Emit as _;
 use crate::actor::effect::Problem;
 use crate::actor::fact::{BadFact, truncate_text};
-use crate::driver::{Epoch, UnitId};
+use crate::driver::{DriverError, Epoch, UnitId};
 use crate::model::identity::ActorId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
@@ -87,7 +87,12 @@ impl SiteAuthority {
     }
 
     pub(super) fn setup_failed(&mut self, at: Time, fact: &UnitSetupFailed) -> Result<(), BadFact> {
-        self.note_failure(fact.unit, &fact.error);
+        if DriverError(fact.error.clone()).why_untouched().is_some() {
+            // What was asked for is at fault: it neither counts against the unit nor clears it.
+            self.set_fault(fact.unit, Some(&fact.error));
+        } else {
+            self.note_failure(fact.unit, &fact.error);
+        }
         self.unit_lost(at, fact.unit, unit::Event::SetupFailed)
     }
 

@@ -206,10 +206,12 @@ impl DriverSteps for Exec {
             }
         }
         let output = run(program, step.word())?;
-        let refuses = step == Step::Join && output.state == Some(Standing::Down);
+        let begins = matches!(step, Step::Setup | Step::Join);
+        let refuses = begins && output.state == Some(Standing::Down);
         let (standing, probed) = probe()?;
         if refuses && standing == Standing::Down {
-            return Err(DriverError::untouched("the join program answers: down"));
+            let word = step.word();
+            return Err(DriverError::untouched(format!("the {word} program answers: down")));
         }
         if standing != due {
             let (word, standing) = (step.word(), standing.word());

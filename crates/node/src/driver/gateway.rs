@@ -39,7 +39,8 @@ impl Outside {
     fn master(&self, call: &Call) -> Result<Option<Ipv4Addr>, DriverError> {
         let Some(text) = call.properties.get(MASTER) else { return Ok(None) };
         let refused = |why: &str| {
-            DriverError(format!("property `{MASTER}` is `{}`: {why}", text.escape_debug()))
+            let text = text.escape_debug();
+            DriverError::untouched(format!("property `{MASTER}` is `{text}`: {why}"))
         };
         let master = text.parse().map_err(|_| refused("write the IPv4 address of your master"))?;
         if !self.masters.contains(master) || self.network.contains(master) {
@@ -86,6 +87,16 @@ impl Gateway {
         }))
     }
 
+    /// Refuses a master that is this host: its services would be on a route.
+    pub(super) fn admit(self, ip: &Path, run: &Runs<'_>) -> Result<(), DriverError> {
+        let (shown, master) = (run(ip, &["-o", "-4", "address", "show"])?, self.master.to_string());
+        if shown.lines().any(|line| address_in(line) == Some(&master)) {
+            let why = format!("property `{MASTER}` is {master}: that is this host");
+            return Err(DriverError::untouched(why));
+        }
+        Ok(())
+    }
+
     /// Makes what is missing of it on this host.
     pub(super) fn make(
         self,
@@ -96,16 +107,12 @@ impl Gateway {
     ) -> Result<(), DriverError> {
         let name = name(site, self.slice);
         let ip = |words: &[&str]| run(ip, words);
-        let hosts = ip(&["-o", "-4", "address", "show"])?;
-        let master = self.master.to_string();
-        if hosts.lines().any(|line| address_in(line) == Some(&master)) {
-            return Err(DriverError(format!("property `{MASTER}` is {master}: that is this host")));
-        }
         if !self.is_whole(&name, ends, &ip)? {
             remove(&name, &ip)?;
             self.build(&name, ends, &ip)?;
         }
-        ip(&["-n", &name, "route", "replace", &format!("{master}/32"), "dev", OUTSIDE]).map(drop)
+        let master = format!("{}/32", self.master);
+        ip(&["-n", &name, "route", "replace", &master, "dev", OUTSIDE]).map(drop)
     }
 
     fn build(self, name: &str, ends: &Ends<'_>, ip: &Ip<'_>) -> Result<(), DriverError> {

@@ -166,6 +166,9 @@ impl DriverSteps for Namespaces {
         let place = self.roster.take(work.call)?;
         let host = host_name(work.call, place, self.settings.domain.as_deref())?;
         let (address, gateway) = self.addresses(work.call, place)?;
+        if let Some(gateway) = gateway {
+            gateway.admit(&self.ip, &run)?;
+        }
         let (guest, slice) = (work.call.guest, &work.call.slice);
         let network = self.overlay.as_ref().map(|_| SliceNetwork::of(guest, slice));
         let properties = list([
@@ -177,8 +180,8 @@ impl DriverSteps for Namespaces {
             ("unit.netns", Some(name(key))),
         ])?;
         let note = Note { epoch: work.call.epoch, address, properties, network, gateway };
-        work.keep(&note)?;
         let neighbours = neighbours(work.call)?;
+        work.keep(&note)?;
         self.make(key, &note, &run)?;
         write_names(key, &note, neighbours)?;
         Ok(note.properties)
@@ -410,7 +413,7 @@ fn neighbours(call: &Call) -> Result<String, DriverError> {
             && !names.is_empty()
             && names.iter().all(|name| is_host(name));
         if !good {
-            return Err(DriverError(format!(
+            return Err(DriverError::untouched(format!(
                 "property `slice.hosts` has `{}`: write `ADDRESS NAME, ADDRESS NAME`",
                 entry.escape_debug()
             )));

@@ -114,7 +114,7 @@ pub(crate) fn host_name(
 ) -> Result<String, DriverError> {
     let chosen = |key: &str| match call.properties.get(key) {
         Some(text) if is_label(text) => Ok(text.to_owned()),
-        Some(text) => Err(DriverError(format!(
+        Some(text) => Err(DriverError::untouched(format!(
             "property `{key}` is `{}`: use 1 to {LABEL} of a-z, 0-9 and `-`, with no `-` at either end",
             text.chars().take(LABEL).collect::<String>().escape_debug()
         ))),

@@ -124,6 +124,21 @@ fn write(home: &Path, text: &str) {
 }
 
 #[test]
+fn a_setup_that_its_program_refuses_says_nothing_against_the_unit() {
+    let refuses = format!("{READ}echo '{{\"state\":\"down\"}}'");
+    let mut place = Place::site();
+    place.program("setup", &refuses);
+    let refused = set_up(&*place.open()).unwrap_err();
+    assert_eq!(refused.why_untouched(), Some("the setup program answers: down"));
+    // Where the probe does not agree, something is wrong with the unit.
+    let mut place = Place::site();
+    place.program("setup", &refuses);
+    place.program("probe", &format!("{READ}echo '{{\"state\":\"partial\"}}'"));
+    let failed = set_up(&*place.open()).unwrap_err();
+    assert_eq!(failed.why_untouched(), None, "{failed}");
+}
+
+#[test]
 fn what_a_program_of_exec_writes_is_reported() {
     let place = Place::site();
     let driver = place.open();

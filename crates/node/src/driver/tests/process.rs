@@ -116,7 +116,8 @@ fn a_host_name_that_is_none_is_refused() {
         let properties = with(&[("host.prefix", prefix)]);
         let setup = Call { unit, properties, ..call(1, Step::Setup) };
         let error = driver.perform(&setup).outcome.unwrap_err();
-        assert!(error.0.starts_with("property `host.prefix` is "), "{error}");
+        let refused = error.why_untouched().expect("the unit is as it was");
+        assert!(refused.starts_with("property `host.prefix` is "), "{error}");
     }
 }
 
