@@ -8,7 +8,9 @@ use std::num::NonZeroU32;
 
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
-use tenure_core::model::resource::{Attributes, DIVISIBLE, OVERBOOKED, Value};
+use tenure_core::model::resource::{
+    Attributes, CARRIES, DIVISIBLE, ENDS, LATENCY, OVERBOOKED, Value,
+};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::site_authority::Stacks;
@@ -40,6 +42,7 @@ pub(super) enum Stream {
     Stacks,
     Clocks,
     Keys,
+    Links,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -62,6 +65,7 @@ impl Stream {
                 Self::Stacks => 9,
                 Self::Clocks => 10,
                 Self::Keys => 11,
+                Self::Links => 12,
                 Self::Family(family) => 16 + family as u64,
                 Self::Strikes(family) => 64 + family as u64,
             },
@@ -96,6 +100,8 @@ pub(super) struct Setting {
     pub(super) sites: Vec<Site>,
     pub(super) brokers: Vec<Broker>,
     pub(super) guests: Vec<Guest>,
+    /// Whether there is bandwidth between sites, and guests ask for links.
+    pub(super) links: bool,
     /// When guests become active.
     pub(super) visits: Vec<Time>,
     /// What comes once the faults have stopped, in some of the seeds.
@@ -160,7 +166,7 @@ impl Setting {
             }
         }
         families.retain(|family| !options.without.contains(family));
-        let brokers = brokers(sampler, &families);
+        let mut brokers = brokers(sampler, &families);
         let guests = guests(sampler, &families, term);
         let mut sites: Vec<Site> =
             (0..sampler.count(1, 3)).map(|_| site(sampler, brokers.len())).collect();
@@ -172,6 +178,10 @@ impl Setting {
         }
         if Stream::Stacks.sampler(chance).percent(25) {
             sites.iter_mut().for_each(stack);
+        }
+        let links = Stream::Links.sampler(chance).percent(20) && connect(&mut sites);
+        if links {
+            brokers.iter_mut().for_each(|broker| broker.mapper = "co-allocate");
         }
         let part = |n: i64| Span::from_micros(term.as_micros() / n);
         let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
@@ -208,6 +218,7 @@ impl Setting {
             sites,
             brokers,
             guests,
+            links,
         }
     }
 
@@ -368,6 +379,30 @@ fn stack(site: &mut Site) {
         site.stacks.extend(stacked_name(&Name::literal("stack"), nth).map(|name| (name, units)));
     }
 }
+
+/// The last site sells bandwidth between all pairs of sites, at the first broker. None if there is but one site, or if
+/// units of the last have names, which shares have not.
+fn connect(sites: &mut [Site]) -> bool {
+    let count = sites.len();
+    let Some(last) = sites.last_mut().filter(|last| last.stacks.is_empty()) else { return false };
+    for (one, other) in (1..=count).flat_map(|one| (one + 1..=count).map(move |other| (one, other)))
+    {
+        let Ok(edge) = Name::new(&format!("edge-{one}-{other}")) else { continue };
+        let ends = Value::read(&format!("{{\"site-{one}\", \"site-{other}\"}}"));
+        let attributes = Attributes::from([
+            (Name::literal(DIVISIBLE), Value::Flag(true)),
+            (Name::literal(ENDS), ends),
+            (Name::literal(CARRIES), Value::from("bandwidth")),
+            (Name::literal(LATENCY), Value::read("1ms")),
+        ]);
+        last.stock.push((edge.clone(), attributes, EDGE));
+        last.offers.extend(NonZeroU32::new(EDGE).map(|all| (0, edge, all)));
+    }
+    count > 1
+}
+
+/// How much bandwidth an edge has.
+const EDGE: u32 = 6;
 
 /// Disks are leased as shares.
 fn divide(site: &mut Site) {

@@ -25,7 +25,7 @@ use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
-use tenure_core::wire::request::{Item, Relation};
+use tenure_core::wire::request::{Item, Joins, Relation};
 
 use super::sampler::Sampler;
 use super::violation::Violation;
@@ -98,6 +98,7 @@ impl World {
         let (broker, ..) = offers[self.users.below(offers.len())].clone();
         let items: Vec<Item> = (0..items).map(|_| self.item(broker, &offers)).collect();
         let items = self.varied(items);
+        let items = self.linked(items);
         let brokers = self.of_role(Role::Broker);
         let provisos = self.provisos(now);
         Ask {
@@ -141,6 +142,39 @@ impl World {
         // Of every other one the mapper is asked as well.
         let mapper = number.is_multiple_of(2).then(|| after(On::Mapper));
         [after(on)].into_iter().chain(mapper).collect()
+    }
+
+    /// Where there is bandwidth, often units at two places and a link between them instead.
+    fn linked(&mut self, items: Vec<Item>) -> Vec<Item> {
+        let sampler = &mut self.links;
+        if !self.setting.links || !sampler.percent(60) {
+            return items;
+        }
+        let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        let relation = if sampler.percent(70) { Relation::Apart(0) } else { Relation::Alone };
+        let unit = |sampler: &mut Sampler| {
+            let units = number(sampler.count(1, 2));
+            Item { relation: relation.clone(), ..Item::new(Name::literal("node"), units) }
+        };
+        let mut items = vec![unit(sampler), unit(sampler)];
+        if sampler.percent(30) {
+            items.push(unit(sampler));
+        }
+        for end in 1..u16::try_from(items.len()).unwrap_or(0) {
+            let bandwidth = sampler.count(1, 4);
+            let least = if sampler.percent(30) { 1 } else { bandwidth };
+            let joins = Joins {
+                ends: [end - 1, end],
+                latency: sampler.percent(10).then_some(Span::from_micros(1000)),
+                hops: sampler.percent(20).then_some(1),
+            };
+            items.push(Item {
+                min_units: number(least),
+                relation: Relation::Joins(joins),
+                ..Item::new(Name::literal("bandwidth"), number(bandwidth))
+            });
+        }
+        items
     }
 
     /// Some items as alternatives, later than others, from one site, or left out where there is no room.

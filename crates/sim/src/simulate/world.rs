@@ -49,6 +49,7 @@ pub(super) struct World {
     pub(super) users: Sampler,
     /// Draws what requests wait for.
     pub(super) sequences: Sampler,
+    pub(super) links: Sampler,
     pub(super) sampler: BTreeMap<Family, Sampler>,
     at_once: u32,
 }
@@ -103,6 +104,7 @@ impl World {
             shell: Stream::Shell.sampler(chance),
             users: Stream::Users.sampler(chance),
             sequences: Stream::Sequences.sampler(chance),
+            links: Stream::Links.sampler(chance),
             now: Time::ZERO,
             queue: BTreeMap::new(),
             queued: 0,
