@@ -211,6 +211,7 @@ scripts! {
     settings_changed
     keys_rotated
     key_revoked
+    keys_learned_by_ticket
     peers_by_invitation
     stolen_key
     setup_outlasts_the_term

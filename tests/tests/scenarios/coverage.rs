@@ -170,6 +170,7 @@ const POINTS: &[&str] = &[
     "the least used units go",
     "keys are rotated",
     "a key is revoked",
+    "keys learned by a ticket",
     "an actor joins",
     "a stolen key",
 ];

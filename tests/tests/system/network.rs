@@ -244,11 +244,19 @@ fn the_cluster_of_four_processes_leases_across_two_sites() {
 
 #[test]
 fn keys_change_and_are_revoked_while_nobody_can_be_told() {
-    let Apart { mut site, mut broker, mut guest, .. } = Apart::start();
+    let Apart { mut site, mut broker, mut guest, id, .. } = Apart::start();
     guest.json("lease request 2 --for 1h --wait");
     let replace = |at: &Deployment, actor: &str| {
         at.json(&format!("keys rotate {actor}"));
         at.json(&format!("keys revoke {actor} 1"));
+    };
+    let learned = |guest: &Deployment| {
+        let journal = guest.data.path().join("journals/guest.db").display().to_string();
+        let shown = tenure_tests::run(&["journal", "show", &journal, "-o", "json"]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+        let facts = shown["facts"].as_array().expect("facts").iter();
+        let mut learned = facts.filter(|fact| fact["kind"] == "service-manager.peer-keys-learned");
+        learned.any(|fact| fact.to_string().contains(&id[..10]))
     };
     site.end("-KILL");
     replace(&broker, "exchange");
@@ -260,7 +268,9 @@ fn keys_change_and_are_revoked_while_nobody_can_be_told() {
     replace(&site, "alpha");
     broker.restart_up();
     guest.restart_up();
+    assert!(!learned(&guest));
     guest.json("lease extend 1 --for 30m --wait");
+    assert!(learned(&guest), "what the site states, which it knows by its ticket alone");
     guest.json("lease close 1 --wait");
     site.becomes_clean();
 }

@@ -258,6 +258,11 @@ pub(crate) trait CommonActor: Emit<Fact: From<CommonFact>> + Sized {
     /// What would be lost if a peer were removed, in words.
     fn ties_with(&self, now: Time, peer: ActorId) -> Option<String>;
 
+    /// Whether it keeps what another actor states about its keys.
+    fn keeps_keys_of(&self, actor: ActorId) -> bool {
+        self.base().peers.contains_key(&actor)
+    }
+
     /// Emits a fact of all roles.
     fn emit_common(
         &mut self,
@@ -287,7 +292,7 @@ pub(crate) trait CommonActor: Emit<Fact: From<CommonFact>> + Sized {
     ) -> Option<Envelope> {
         let envelope = self.base_mut().open(now, sealed, out)?;
         for (peer, chain) in self.base().credentials.shown() {
-            if self.base().peers.contains_key(&peer) {
+            if self.keeps_keys_of(peer) {
                 self.emit_common(now, PeerKeysLearned { peer, chain }, out);
             }
         }

@@ -25,6 +25,13 @@ impl CommonActor for ServiceManager {
         }
     }
 
+    /// A site that is known by tickets alone is dialled and believed by its keys as much as a peer.
+    fn keeps_keys_of(&self, actor: ActorId) -> bool {
+        let mut live = self.state.leases.values().filter(|lease| is_live(&lease.state));
+        self.base.peers.contains_key(&actor)
+            || live.any(|lease| lease.state.tickets().iter().any(|own| own.site() == actor))
+    }
+
     fn ties_with(&self, _: Time, peer: ActorId) -> Option<String> {
         let asked = self
             .state
