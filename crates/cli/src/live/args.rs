@@ -147,7 +147,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaseCommand {
     /// Request a lease
-    Request(RequestArgs),
+    Request(Box<RequestArgs>),
     /// Replace a request that is open
     Revise(ReviseArgs),
     /// List leases

@@ -170,15 +170,7 @@ impl Setting {
         let guests = guests(sampler, &families, term);
         let mut sites: Vec<Site> =
             (0..sampler.count(1, 3)).map(|_| site(sampler, brokers.len())).collect();
-        if Stream::Shares.sampler(chance).percent(40) {
-            sites.iter_mut().for_each(divide);
-        }
-        if Stream::Overbooking.sampler(chance).percent(40) {
-            sites.iter_mut().for_each(overbook);
-        }
-        if Stream::Stacks.sampler(chance).percent(25) {
-            sites.iter_mut().for_each(stack);
-        }
+        diversify(&mut sites, chance);
         let links = Stream::Links.sampler(chance).percent(20) && connect(&mut sites);
         if links {
             brokers.iter_mut().for_each(|broker| broker.mapper = "co-allocate");
@@ -377,6 +369,19 @@ fn stack(site: &mut Site) {
         let second = second.then(|| stacked_name(&disks, 1)).flatten();
         let units = units.into_iter().flatten().chain(second).collect();
         site.stacks.extend(stacked_name(&Name::literal("stack"), nth).map(|name| (name, units)));
+    }
+}
+
+/// In some of the seeds stocks are divisible, overbooked or in stacks.
+fn diversify(sites: &mut [Site], chance: Chance) {
+    if Stream::Shares.sampler(chance).percent(40) {
+        sites.iter_mut().for_each(divide);
+    }
+    if Stream::Overbooking.sampler(chance).percent(40) {
+        sites.iter_mut().for_each(overbook);
+    }
+    if Stream::Stacks.sampler(chance).percent(25) {
+        sites.iter_mut().for_each(stack);
     }
 }
 
