@@ -136,7 +136,7 @@ impl Broker {
     /// Whether each link is a path between the sites of its ends.
     fn check_links(&self, request: &Request, parts: &[Part]) -> Result<(), String> {
         for (index, item) in (0u16..).zip(&request.items) {
-            let Some(joins) = item.joins().filter(|_| !mutant!(PathNotChecked)) else { continue };
+            let Some(joins) = item.joins() else { continue };
             let path: Vec<&Attributes> =
                 parts.iter().filter(|part| part.item == index).map(|part| self.of(part)).collect();
             let [from, to] = joins.ends.map(|end| {
@@ -422,7 +422,7 @@ mod tests {
             (&[["a", "b"]], "ends at b"),
             (&[["a", "b"], ["c", "d"]], "breaks at b"),
             (&[["a", "b"], ["a", "b"], ["a", "d"]], "passes a twice"),
-            (&[["a", "b"], ["b", "c"], ["c", "d"]], "takes 6ms"),
+            (&[["a", "b"], ["b", "c"], ["c", "d"]], "takes 0.006s"),
         ] {
             let broken = checked(&joins, path).unwrap_err();
             assert!(broken.contains(says), "{broken} does not say {says}");
