@@ -208,7 +208,12 @@ impl Checker {
         let mut newest_first = revisions.iter().rev();
         let met = newest_first.find(|request| request.is_met_with(&fact.tickets));
         let items = met.or(revisions.last()).map_or(&[][..], |request| &request.items);
-        let needed = items.iter().map(|item| if item.optional { 0 } else { item.min_units.get() });
+        // A link needs all edges of its path.
+        let needed = items.iter().map(|item| match (item.optional, item.joins()) {
+            (true, _) => 0,
+            (false, Some(_)) => u32::MAX,
+            (false, None) => item.min_units.get(),
+        });
         let mut needed: Vec<u32> = needed.collect();
         // An offer that was accepted may be for less, and items without a ticket are not missed.
         for (item, needed) in (0u16..).zip(&mut needed) {
