@@ -9,6 +9,7 @@
 //! cargo run --release -p tenure-node --example lives -- disturbed [LIVES-PER-SECOND] [SECONDS]
 //! cargo run --release -p tenure-node --example lives -- apart [SECONDS] [LIVES]
 //! cargo run --release -p tenure-node --example lives -- expiry [LEASES] [LIVES-PER-SECOND]
+//! cargo run --release -p tenure-node --example lives -- away [LEASES] [SECONDS]
 //! ```
 //!
 //! In a life a guest asks for a unit, has it joined, and gives it back. Site, broker and guest sign and sync
@@ -19,12 +20,14 @@
 //! for each decision, while the site's driver hangs on 64 setups, and while it is to make 1,000 that take 5 s
 //! each; it prints a line of JSON for each. `apart` is `full` in one process, then in three that reach each other by
 //! TLS over loopback: this one is the guest's. `expiry` has so many leases of several guests begin
-//! and end at the same instants, and paces lives of another guest before and meanwhile.
+//! and end at the same instants, and paces lives of another guest before and meanwhile. `away` ends the broker's process
+//! for so many SECONDS, in which its guest gives so many LEASES back and asks for more, and paces lives once it is back.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
 mod apart;
+mod away;
 #[path = "../../tests/common/mod.rs"]
 mod common;
 mod expiry;
@@ -169,8 +172,13 @@ fn main() {
             let (leases, rate) = (number().unwrap_or(10_000), number().unwrap_or(100));
             system.block_on(within(PATIENCE_TO_HOLD, expiry::measure(folder.path(), leases, rate)));
         }
+        "away" => {
+            let (leases, seconds) = (number().unwrap_or(10_000), number().unwrap_or(60));
+            system
+                .block_on(within(PATIENCE_TO_HOLD, away::measure(folder.path(), leases, seconds)));
+        }
         other => {
-            panic!("`{other}` is none of full, paced, hold, disk, disturbed, apart, expiry")
+            panic!("`{other}` is none of full, paced, hold, disk, disturbed, apart, expiry, away")
         }
     }
 }
