@@ -12,8 +12,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{Call, DriverError};
 
+use super::iproute::{Runs, is_of};
 use super::network::{Interface, Network, Subnets};
-use super::overlay::{Runs, SliceNetwork, is_of};
+use super::overlay::SliceNetwork;
 use super::record::Key;
 
 /// Where the masters of guests are.

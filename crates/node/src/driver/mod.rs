@@ -4,6 +4,7 @@
 //! thread that may wait. What they share, the fence, is written once: which call may touch a unit, and
 //! what is to be done with one that a crash cut off.
 
+mod bandwidth;
 mod cgroup;
 mod child;
 pub mod conformance;
@@ -11,6 +12,8 @@ mod custody;
 mod exec;
 mod fence;
 mod gateway;
+mod iproute;
+mod link;
 mod log;
 mod membership;
 mod netns;

@@ -8,7 +8,6 @@
 //! namespace gives himself an address of another's.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,15 +22,12 @@ use tenure_core::model::property::Properties;
 use super::child::{end_all, found};
 use super::fence::{DriverSteps, Fence, Site, Work, hold, noted};
 use super::gateway::{self, Ends, Gateway, Outside};
+use super::iproute::{self, Runs, is_of, needs_root, program};
 use super::network::{Interface, Subnets};
-use super::overlay::{Hosts, MTU, Overlay, Runs, SliceNetwork, is_of};
+use super::overlay::{Hosts, MTU, Overlay, SliceNetwork};
 use super::record::{Key, Record, about, create_folder, replace};
 use super::roster::{Place, Roster, host_name, is_host, list};
-use super::run::Run;
 use super::stop::Stop;
-
-/// How long one command may take. None of them waits for anything.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What `netns` takes.
 #[derive(Clone, Debug, Deserialize)]
@@ -94,13 +90,8 @@ struct Namespaces {
 
 /// Opens the driver, or says what is missing.
 pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn ResourceDriver>> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "needs root, to create network namespaces and interfaces: run the site as root, \
-             or lend units of the driver `process`",
-        ));
-    }
+    let instead = "or lend units of the driver `process`";
+    needs_root("to create network namespaces and interfaces", instead)?;
     let ip = program("ip")?;
     let tc = settings.rate_mbit.map(|_| program("tc")).transpose()?;
     let hosts = settings.vxlan.clone();
@@ -123,15 +114,6 @@ pub(crate) fn inside(namespace: &str, command: &[String]) -> Result<Vec<String>,
     words.extend(["netns", "exec", &namespace].map(str::to_owned));
     words.extend_from_slice(command);
     Ok(words)
-}
-
-fn program(name: &str) -> io::Result<PathBuf> {
-    let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-    let mut paths = folders.iter().map(|folder| Path::new(folder).join(name));
-    paths.find(|path| path.is_file()).ok_or_else(|| {
-        let why = format!("needs the program `{name}`: install the package iproute2");
-        io::Error::new(io::ErrorKind::NotFound, why)
-    })
 }
 
 impl DriverSteps for Namespaces {
@@ -207,21 +189,7 @@ fn name(key: Key) -> String {
 
 impl Namespaces {
     fn run(&self, program: &Path, words: &[&str], stop: &Stop) -> Result<String, DriverError> {
-        let mut command = vec![program.as_os_str()];
-        command.extend(words.iter().map(OsStr::new));
-        let tool = program.file_name().unwrap_or_default().to_string_lossy();
-        let run = Run {
-            name: &format!("`{tool} {}`", words.join(" ")),
-            command: &command,
-            program: None,
-            folder: &self.home,
-            mark: &self.home.display().to_string(),
-            input: b"",
-            timeout: TIMEOUT,
-            output: 1 << 20,
-        };
-        let output = run.finish(stop, |_| Ok(()))?;
-        Ok(String::from_utf8_lossy(&output).into_owned())
+        iproute::run(&self.home, program, words, stop)
     }
 
     /// Makes the namespace of a unit that has none.

@@ -14,6 +14,7 @@ use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::SliceName;
 
+use super::iproute::{Runs, is_of, name_in};
 use super::record::Key;
 
 /// What a frame has more between two hosts: outer Ethernet, IPv6, UDP and VXLAN.
@@ -95,9 +96,6 @@ pub(super) struct Overlay {
     pub(super) bridge: PathBuf,
 }
 
-/// Runs a command to its end.
-pub(super) type Runs<'a> = dyn Fn(&Path, &[&str]) -> Result<String, DriverError> + 'a;
-
 impl Overlay {
     /// Makes what is missing of a slice's network on this host.
     pub(super) fn make(
@@ -139,17 +137,26 @@ impl Overlay {
     pub(super) fn sweep(&self, ip: &Path, run: &Runs<'_>) -> Result<(), DriverError> {
         let bridges = run(ip, &["-o", "link", "show", "type", "bridge"])?;
         for bridge in bridges.lines().filter_map(name_in).filter(|name| is_slice(name)) {
-            let ports = run(ip, &["-o", "link", "show", "master", bridge])?;
-            let vxlan = format!("tx{}", &bridge[2..]);
-            if ports.lines().filter_map(name_in).all(|port| port == vxlan) {
-                if ports.lines().next().is_some() {
-                    run(ip, &["link", "del", "dev", &vxlan])?;
-                }
-                run(ip, &["link", "del", "dev", bridge])?;
-            }
+            remove_unused(bridge, &|words| run(ip, words))?;
         }
         Ok(())
     }
+}
+
+/// Removes the bridge of a slice, and its VXLAN interface, if nothing else is connected to it.
+pub(super) fn remove_unused(
+    bridge: &str,
+    ip: &dyn Fn(&[&str]) -> Result<String, DriverError>,
+) -> Result<(), DriverError> {
+    let ports = ip(&["-o", "link", "show", "master", bridge])?;
+    let vxlan = format!("tx{}", &bridge[2..]);
+    if ports.lines().filter_map(name_in).any(|port| port != vxlan) {
+        return Ok(());
+    }
+    if ports.lines().next().is_some() {
+        ip(&["link", "del", "dev", &vxlan])?;
+    }
+    ip(&["link", "del", "dev", bridge]).map(drop)
 }
 
 /// Whether a bridge is that of a slice.
@@ -158,14 +165,4 @@ fn is_slice(name: &str) -> bool {
     number.is_some_and(|number| {
         number.len() == 6 && number.bytes().all(|digit| digit.is_ascii_hexdigit())
     })
-}
-
-/// The interface that a line of `ip -o link` is about: `3: name@peer: <...`.
-fn name_in(line: &str) -> Option<&str> {
-    line.split(": ").nth(1)?.split('@').next()
-}
-
-/// Whether such a line is about an interface.
-pub(super) fn is_of(line: &str, interface: &str) -> bool {
-    name_in(line) == Some(interface)
 }

@@ -12,7 +12,7 @@ use tenure_core::mapper::registry::Settings;
 use thiserror::Error;
 
 use super::custody::{Custody, CustodyError};
-use super::{exec, membership, netns, null, process, start};
+use super::{exec, link, membership, netns, null, process, start};
 
 /// Why there is no such driver.
 #[derive(Debug, Error)]
@@ -87,6 +87,11 @@ const SITE: &[Known<dyn ResourceDriver>] = &[
         name: "exec",
         reads: reads::<exec::SiteSettings>,
         open: |home, settings| Ok(exec::site(home, read(settings)?)?),
+    },
+    Known {
+        name: "link",
+        reads: reads::<link::Settings>,
+        open: |home, settings| Ok(link::site(home, read(settings)?)?),
     },
     Known {
         name: "netns",

@@ -4,6 +4,7 @@ mod cgroups;
 mod exec;
 mod fence;
 mod guests;
+mod link;
 mod netns;
 mod process;
 mod registry;

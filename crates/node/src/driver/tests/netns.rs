@@ -19,8 +19,13 @@ use super::{actor, call, guest, site, with};
 /// Set inside.
 const INSIDE: &str = "TENURE_TEST_NETNS";
 
-/// Runs a test again in a network, a `/run` and an `/etc` of its own; false in there.
+/// Runs a test of this file again in a network of its own; false in there.
 fn outside(test: &str) -> bool {
+    outside_of(&format!("netns::{test}"))
+}
+
+/// Runs a test again in a network, a `/run` and an `/etc` of its own; false in there.
+pub(super) fn outside_of(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return false;
     }
@@ -28,7 +33,7 @@ fn outside(test: &str) -> bool {
     let output = Command::new("unshare")
         .args(["--net", "--mount", "/bin/sh", "-c", own, "sh"])
         .arg(std::env::current_exe().unwrap())
-        .args([&format!("driver::tests::netns::{test}"), "--exact", "--nocapture", "--ignored"])
+        .args([&format!("driver::tests::{test}"), "--exact", "--nocapture", "--ignored"])
         .env(INSIDE, "1")
         .output()
         .unwrap();
@@ -53,7 +58,7 @@ fn tear_down(driver: &dyn ResourceDriver, unit: u32) {
     driver.perform(&Call { unit: UnitId(unit), ..call(2, Step::Teardown) }).outcome.unwrap();
 }
 
-fn output_of(program: &str, words: &[&str]) -> String {
+pub(super) fn output_of(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().unwrap();
     assert!(output.status.success(), "{program} {words:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -110,7 +115,7 @@ fn a_unit_has_a_network_of_its_own() {
 }
 
 /// Does something in the network of a host; what it starts is there as well.
-fn on<T: Send>(host: &str, what: impl FnOnce() -> T + Send) -> T {
+pub(super) fn on<T: Send>(host: &str, what: impl FnOnce() -> T + Send) -> T {
     let network = std::fs::File::open(Path::new("/run/netns").join(host)).unwrap();
     std::thread::scope(|scope| {
         let moved = || {

@@ -10,7 +10,7 @@ use super::{call, guest, site};
 fn an_unknown_name_lists_the_known_ones() {
     let home = TempDir::new().unwrap();
     let error = site("vmware", home.path(), &json!({})).err().unwrap();
-    assert_eq!(error, "there is no site driver `vmware`; known: exec, netns, null, process");
+    assert_eq!(error, "there is no site driver `vmware`; known: exec, link, netns, null, process");
     let error = guest("sge", home.path(), &json!({})).err().unwrap();
     assert_eq!(error, "there is no guest driver `sge`; known: exec, membership, null, start");
 }
