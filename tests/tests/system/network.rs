@@ -1,5 +1,7 @@
 //! Actors in processes of their own, each with a configuration and a data folder of its own.
 
+use std::ffi::OsString;
+use std::fs;
 use std::net::TcpListener;
 use std::process::Command;
 
@@ -230,6 +232,7 @@ fn a_guest_whose_ticket_says_nothing_to_the_site_is_let_in_by_its_brokers_endors
 /// As root on hosts and a network of its own, otherwise on loopback.
 #[test]
 fn the_cluster_of_four_processes_leases_across_two_sites() {
+    let before = gateways();
     let output = Command::new("timeout")
         .args(["--kill-after=10s", "240s", "scripts/cluster"])
         .current_dir(root())
@@ -240,6 +243,14 @@ fn the_cluster_of_four_processes_leases_across_two_sites() {
     assert!(output.status.success(), "{said}\n{}", stderr(&output));
     let last = said.lines().last().unwrap_or_default();
     assert!(last.starts_with("leased 4 units of 2 sites") && last.ends_with("done"), "{said}");
+    assert_eq!(gateways(), before, "its units are clean before its sites end");
+}
+
+/// The gateways of slices on this host.
+fn gateways() -> Vec<OsString> {
+    let Ok(spaces) = fs::read_dir("/run/netns") else { return Vec::new() };
+    let names = spaces.map(|space| space.expect("a namespace").file_name());
+    names.filter(|name| name.as_encoded_bytes().starts_with(b"tg")).collect()
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tenure_core::actor::Role;
+use tenure_node::deployment::Running;
 
 use super::common::apart::{ANYWHERE, address, alone};
 use super::common::process::{Again, of_parent};
@@ -13,42 +14,21 @@ use super::common::{Plans, of, start, stocked};
 use super::{Load, Rate, UNITS, put};
 
 /// What is built, with so many units beside those of lives.
-pub(super) fn plans(more_units: u32) -> Plans {
+fn plans(more_units: u32) -> Plans {
     Plans { units: UNITS + more_units, ..Plans::default() }
-}
-
-/// What the processes of a measurement share.
-pub(super) struct Arguments {
-    /// Where their journals are.
-    pub(super) folder: String,
-    /// Units beside those of lives.
-    pub(super) more_units: String,
-}
-
-impl Arguments {
-    pub(super) fn new(folder: &Path, more_units: u32) -> Self {
-        let folder = folder.to_str().unwrap().to_owned();
-        Self { folder, more_units: more_units.to_string() }
-    }
-
-    /// Starts the site.
-    pub(super) fn site(&self) -> Again {
-        Again::start(&["actor", "site", &self.folder, &self.more_units])
-    }
-
-    /// Starts the broker of that site, at an address.
-    pub(super) fn broker(&self, at_site: &str, address: &str) -> Again {
-        Again::start(&["actor", "broker", &self.folder, &self.more_units, address, at_site])
-    }
 }
 
 /// Measures both, and prints a line of JSON.
 pub(super) async fn compare((seconds, lives): (u32, u32)) {
     let folder = tempfile::tempdir_in(".").unwrap();
     let running = start(folder.path(), &plans(0)).await;
-    let one = put(&of(&running, Role::ServiceManager), &Load::Full(lives), seconds).await;
+    let load = Load::Full(lives);
+    let one = put(&of(&running, Role::ServiceManager), &load, seconds).await;
     running.stop().await.unwrap();
-    let apart = apart((seconds, lives)).await;
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let three = Apart::start(folder.path(), 0).await;
+    let apart = put(&of(&three.guest, Role::ServiceManager), &load, seconds).await;
+    three.stop().await;
     let figures = |Rate { lives_per_s, p50, p99, .. }: &Rate| {
         format!("{{\"lives_per_s\": {lives_per_s:.0}, \"p50_ms\": {p50:.1}, \"p99_ms\": {p99:.1}}}")
     };
@@ -60,22 +40,48 @@ pub(super) async fn compare((seconds, lives): (u32, u32)) {
     );
 }
 
-/// Lives with site and broker in processes of their own.
-async fn apart((seconds, lives): (u32, u32)) -> Rate {
-    let folder = tempfile::tempdir_in(".").unwrap();
-    let arguments = Arguments::new(folder.path(), 0);
-    let mut site = arguments.site();
-    let at_site = site.says();
-    let mut broker = arguments.broker(&at_site, ANYWHERE);
-    let at_broker = broker.says();
-    let addresses = [(Role::SiteAuthority, at_site), (Role::Broker, at_broker)];
-    let addresses = addresses.map(|(role, at)| (role, at.parse().unwrap()));
-    let running = alone((folder.path(), &plans(0)), Role::ServiceManager, None, &addresses).await;
-    let rate = put(&of(&running, Role::ServiceManager), &Load::Full(lives), seconds).await;
-    running.stop().await.unwrap();
-    broker.end();
-    site.end();
-    rate
+/// A site and a broker in processes of their own, and their guest in this one.
+pub(super) struct Apart {
+    /// The guest.
+    pub(super) guest: Running,
+    site: Again,
+    broker: Again,
+    /// How the broker was started, at the address that it had.
+    again: Vec<String>,
+}
+
+impl Apart {
+    /// Starts them, with so many units beside those of lives.
+    pub(super) async fn start(folder: &Path, more_units: u32) -> Self {
+        let (path, units) = (folder.to_str().unwrap(), more_units.to_string());
+        let mut site = Again::start(&["actor", "site", path, &units]);
+        let at_site = site.says();
+        let mut broker = Again::start(&["actor", "broker", path, &units, &at_site, ANYWHERE]);
+        let at_broker = broker.says();
+        let again = ["actor", "broker", path, &units, &at_site, &at_broker].map(str::to_owned);
+        let addresses = [(Role::SiteAuthority, &at_site), (Role::Broker, &at_broker)];
+        let addresses = addresses.map(|(role, at)| (role, at.parse().unwrap()));
+        let around = (folder, &plans(more_units));
+        let guest = alone(around, Role::ServiceManager, None, &addresses).await;
+        Self { guest, site, broker, again: again.to_vec() }
+    }
+
+    /// Ends the broker's process, does something, and starts the broker again, where it was.
+    pub(super) async fn without_broker<T>(self, what: impl Future<Output = T>) -> (Self, T) {
+        self.broker.end();
+        let done = what.await;
+        let args: Vec<&str> = self.again.iter().map(String::as_str).collect();
+        let mut broker = Again::start(&args);
+        broker.says();
+        (Self { broker, ..self }, done)
+    }
+
+    /// Ends them.
+    pub(super) async fn stop(self) {
+        self.guest.stop().await.unwrap();
+        self.broker.end();
+        self.site.end();
+    }
 }
 
 /// One actor in this process, which says where it listens once it is ready, until its parent is done with it.
@@ -89,7 +95,7 @@ pub(super) async fn actor(mut args: Skip<Args>) {
             alone(around, Role::SiteAuthority, anywhere, &[]).await
         }
         "broker" => {
-            let (own, at_site) = (Some(address_of()), (Role::SiteAuthority, address_of()));
+            let (at_site, own) = ((Role::SiteAuthority, address_of()), Some(address_of()));
             let running = alone(around, Role::Broker, own, &[at_site]).await;
             stocked(&of(&running, Role::Broker)).await;
             running

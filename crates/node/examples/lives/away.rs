@@ -1,23 +1,21 @@
 //! A broker that is away while its guest gives many leases back and asks for more, and how it comes back.
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tenure_core::actor::Role;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
-use tenure_core::runtime::{AnyActor, Entry, Fact};
+use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts as service_manager;
-use tenure_core::service_manager::machine::State;
 use tenure_node::deployment::Running;
 use tenure_node::host::{Facts, Handle};
 
-use super::apart::{Arguments, plans};
-use super::common::apart::{ANYWHERE, alone};
+use super::apart::Apart;
 use super::common::{ask, now, of};
-use super::{ITEMS, Load, Rate, active, ask_for_all, put};
+use super::{ITEMS, Load, Rate, active_leases, ask_for_all, put, until_active};
 
 /// How many lives a second are paced, before and after, and for how many seconds.
 const PACED: (u32, u32) = (50, 10);
@@ -25,34 +23,37 @@ const PACED: (u32, u32) = (50, 10);
 /// How many requests of one lease each the guest sends while the broker is away.
 const ASKED: u32 = 500;
 
-/// How often it is looked how far the leases are.
+/// How often it is looked whether the guest is connected.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The numbers of the leases that the guest has.
-fn leases(hosted: &AnyActor) -> Vec<LeaseId> {
-    let AnyActor::ServiceManager(guest) = hosted else { return Vec::new() };
-    let active = guest.leases().filter(|(_, state)| matches!(state, State::Active { .. }));
-    active.map(|(lease, _)| lease).collect()
-}
-
-async fn until_active(guest: &Handle, count: u32) {
-    while guest.query(active).await.unwrap() < count as usize {
-        tokio::time::sleep(LOOK).await;
+/// Gives all leases back and asks for others; answers the leases of both, which wait for the broker.
+async fn turn_over(guest: &Handle) -> BTreeSet<LeaseId> {
+    let mut waiting: BTreeSet<LeaseId> =
+        guest.query(active_leases).await.unwrap().into_iter().collect();
+    for &lease in &waiting {
+        guest.command(GuestCommand::Close { lease }).await.unwrap();
     }
+    for _ in 0..ASKED {
+        let asked = guest.command(GuestCommand::Ask(ask(1, now(), Span::DAY))).await.unwrap();
+        waiting.insert(asked.lease().unwrap());
+    }
+    waiting
 }
 
-/// Waits until the broker has credited so many leases.
-async fn until_credited(facts: &mut Facts, count: u32) {
-    let mut left = count;
-    while left > 0 {
+/// Waits until each of some leases is either credited or in use.
+async fn until_settled(facts: &mut Facts, mut waiting: BTreeSet<LeaseId>) {
+    while !waiting.is_empty() {
         let (_, Entry { fact, .. }) = facts.facts.recv().await.unwrap();
-        if matches!(fact, Fact::ServiceManager(service_manager::Fact::Credited(_))) {
-            left -= 1;
+        let Fact::ServiceManager(fact) = fact else { continue };
+        if let service_manager::Fact::Credited(credited) = &fact {
+            waiting.remove(&credited.lease);
+        } else if let service_manager::Fact::Joined(joined) = &fact {
+            waiting.remove(&joined.lease);
         }
     }
 }
 
-/// Waits until the guest is connected to both others again.
+/// Waits until the guest is connected to both others.
 async fn until_connected(guest: &Running) {
     let network = guest.network().unwrap();
     while network.connections().filter(|line| line.standing.connected).count() < 2 {
@@ -63,41 +64,27 @@ async fn until_connected(guest: &Running) {
 /// Measures, and prints a line of JSON.
 pub(super) async fn measure(folder: &Path, count: u32, seconds: u32) {
     let count = count.next_multiple_of(ITEMS as u32);
-    let arguments = Arguments::new(folder, count + ASKED);
-    let mut site = arguments.site();
-    let at_site = site.says();
-    let mut broker = arguments.broker(&at_site, ANYWHERE);
-    let at_broker = broker.says();
-    let at = |text: &str| text.parse::<SocketAddr>().unwrap();
-    let addresses = [(Role::SiteAuthority, at(&at_site)), (Role::Broker, at(&at_broker))];
-    let plans = plans(count + ASKED);
-    let running = alone((folder, &plans), Role::ServiceManager, None, &addresses).await;
-    let guest = of(&running, Role::ServiceManager);
+    let three = Apart::start(folder, count + ASKED).await;
+    let guest = of(&three.guest, Role::ServiceManager);
     ask_for_all(&guest, count, (now(), Span::DAY)).await;
     until_active(&guest, count).await;
     let load = Load::Paced(PACED.0);
     let before = put(&guest, &load, PACED.1).await;
 
-    broker.end();
-    let gone = Instant::now();
-    for lease in guest.query(leases).await.unwrap() {
-        guest.command(GuestCommand::Close { lease }).await.unwrap();
-    }
-    for _ in 0..ASKED {
-        guest.command(GuestCommand::Ask(ask(1, now(), Span::DAY))).await.unwrap();
-    }
-    let left = Duration::from_secs(seconds.into()).saturating_sub(gone.elapsed());
-    tokio::time::sleep(left).await;
-    let mut credited = guest.facts().await.unwrap();
-
-    let mut broker = arguments.broker(&at_site, &at_broker);
-    broker.says();
+    let gone = async {
+        let began = Instant::now();
+        let waiting = turn_over(&guest).await;
+        let left = Duration::from_secs(seconds.into()).saturating_sub(began.elapsed());
+        tokio::time::sleep(left).await;
+        // What is waited for takes the broker, so nothing of it has happened yet.
+        (waiting, guest.facts().await.unwrap())
+    };
+    let (three, (waiting, mut facts)) = three.without_broker(gone).await;
     let began = Instant::now();
-    until_connected(&running).await;
+    until_connected(&three.guest).await;
     let connected_s = began.elapsed().as_secs_f64();
     let steady = async {
-        until_credited(&mut credited, count).await;
-        until_active(&guest, ASKED).await;
+        until_settled(&mut facts, waiting).await;
         began.elapsed().as_secs_f64()
     };
     let (steady_s, meanwhile) = tokio::join!(steady, put(&guest, &load, PACED.1));
@@ -112,7 +99,5 @@ pub(super) async fn measure(folder: &Path, count: u32, seconds: u32) {
         meanwhile.p99,
         meanwhile.p99 / p99,
     );
-    running.stop().await.unwrap();
-    broker.end();
-    site.end();
+    three.stop().await;
 }

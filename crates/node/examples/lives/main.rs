@@ -274,9 +274,7 @@ async fn hold(folder: &Path, leases: u32) {
     let guest = of(&running, Role::ServiceManager);
     let began = Instant::now();
     ask_for_all(&guest, leases, (now(), Span::DAY)).await;
-    while guest.query(active).await.unwrap() < leases as usize {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_active(&guest, leases).await;
     let (took, held) = (began.elapsed().as_secs_f64(), resident());
     let facts = sum(&running, "tenure_facts_total");
     running.stop().await.unwrap();
@@ -399,10 +397,23 @@ async fn ask_for_all(guest: &Handle, leases: u32, (earliest, duration): (Time, S
     }
 }
 
-/// How many leases are active at the guest.
+/// The leases that are active at a guest.
+fn active_leases(hosted: &AnyActor) -> Vec<LeaseId> {
+    let AnyActor::ServiceManager(guest) = hosted else { return Vec::new() };
+    let active = guest.leases().filter(|(_, state)| matches!(state, State::Active { .. }));
+    active.map(|(lease, _)| lease).collect()
+}
+
+/// How many those are.
 fn active(hosted: &AnyActor) -> usize {
-    let AnyActor::ServiceManager(guest) = hosted else { return 0 };
-    guest.leases().filter(|(_, state)| matches!(state, State::Active { .. })).count()
+    active_leases(hosted).len()
+}
+
+/// Waits until so many leases are active at a guest.
+async fn until_active(guest: &Handle, leases: u32) {
+    while guest.query(active).await.unwrap() < leases as usize {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Wakes who waits for a lease to be active or closed.

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Runs a command to its end.
 pub(super) type Runs<'a> = dyn Fn(&Path, &[&str]) -> Result<String, DriverError> + 'a;
 
-/// Refuses whoever is not root: what it is needed for, and what to do instead.
+/// An error unless this process runs as root: it says what root is needed for, and what to do instead.
 pub(super) fn needs_root(what: &str, instead: &str) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());

@@ -351,7 +351,7 @@ impl Tools<'_> {
             ports.insert(place.as_str(), self.trunks(place, &bridge)?);
         }
         if reached(one, &ports).contains(two.as_str()) {
-            return Err(DriverError(format!(
+            return Err(DriverError::untouched(format!(
                 "the slice has a way from {one} to {two} already, and another would make a circle: \
                  lease more of the edges of that one, or lease this edge for another slice"
             )));

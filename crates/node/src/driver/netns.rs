@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{Call, DriverError, Epoch, ResourceDriver, Step};
 use tenure_core::model::property::Properties;
@@ -88,10 +89,23 @@ struct Namespaces {
     bridge: Mutex<()>,
 }
 
+/// An error unless what runs in a unit can be seen and ended, whoever it runs as. `ip netns pids` leaves out what
+/// it may not look at.
+fn needs_to_end_all() -> io::Result<()> {
+    let needed = CapabilitySet::KILL | CapabilitySet::SYS_PTRACE;
+    if capabilities(None)?.effective.contains(needed) {
+        return Ok(());
+    }
+    let why = "needs the capabilities CAP_KILL and CAP_SYS_PTRACE, to end what guests leave running in \
+               units: add them to the `CapabilityBoundingSet` of the service";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
 /// Opens the driver, or says what is missing.
 pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn ResourceDriver>> {
     let instead = "or lend units of the driver `process`";
     needs_root("to create network namespaces and interfaces", instead)?;
+    needs_to_end_all()?;
     let ip = program("ip")?;
     let tc = settings.rate_mbit.map(|_| program("tc")).transpose()?;
     let hosts = settings.vxlan.clone();

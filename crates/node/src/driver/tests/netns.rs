@@ -5,6 +5,10 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
+    set_capabilities,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_core::driver::{Call, ResourceDriver, Step, UnitId};
@@ -366,6 +370,58 @@ fn a_teardown_ends_what_runs_in_the_namespace() {
     tear_down(&*driver, 1);
     assert!(!runs(program));
     start.perform(&call(1, Step::Leave)).outcome.unwrap();
+}
+
+/// The capabilities of the service that the package describes.
+fn packaged() -> CapabilitySet {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/netns.conf");
+    let text = std::fs::read_to_string(file).unwrap();
+    let set = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    let names = set.split(' ').map(|name| name.strip_prefix("CAP_").unwrap());
+    names.map(|name| CapabilitySet::from_name(name).unwrap()).collect()
+}
+
+/// Does something with no more than some capabilities, as do the programs that it runs.
+fn with_only<T: Send>(held: CapabilitySet, what: impl FnOnce() -> T + Send) -> T {
+    let limited = || {
+        let before = capabilities(None).unwrap();
+        for lost in before.effective.difference(held) {
+            remove_capability_from_bounding_set(lost).unwrap();
+        }
+        let held = before.effective & held;
+        let sets = CapabilitySets { effective: held, permitted: held, inheritable: held };
+        set_capabilities(None, sets).unwrap();
+        what()
+    };
+    std::thread::scope(|scope| scope.spawn(limited).join().unwrap())
+}
+
+#[test]
+#[ignore = "needs root, `ip`, `setpriv` and `unshare`"]
+fn the_packaged_service_ends_what_any_user_runs_in_the_namespace() {
+    if outside("the_packaged_service_ends_what_any_user_runs_in_the_namespace") {
+        return;
+    }
+    let home = TempDir::new().unwrap();
+    let unit = with_only(packaged(), || set_up(&*open(home.path(), &json!({})), 1, "cats"));
+    let space = unit.get("unit.netns").unwrap();
+    let mut programs = ["--reuid=0", "--reuid=65534"].map(|user| {
+        let inside = ["netns", "exec", space, "setpriv", user, "tail", "-f", "/dev/null"];
+        Command::new("ip").args(inside).spawn().unwrap()
+    });
+    eventually(DEADLINE, "two programs in the namespace", || {
+        let ids: Vec<String> = programs.iter().map(|program| program.id().to_string()).collect();
+        let there = output_of("ip", &["netns", "pids", space]);
+        ids.iter().all(|id| there.lines().any(|line| line == id))
+    });
+    with_only(packaged(), || tear_down(&*open(home.path(), &json!({})), 1));
+    for program in &mut programs {
+        let ended = program.try_wait().unwrap();
+        assert!(ended.is_some(), "it outlives its unit: {}", program.kill().is_ok());
+    }
+    let fewer = packaged() - CapabilitySet::SYS_PTRACE;
+    let refused = with_only(fewer, || site("netns", home.path(), &json!({})).err().unwrap());
+    assert!(refused.contains("CAP_KILL and CAP_SYS_PTRACE"), "{refused}");
 }
 
 #[test]
