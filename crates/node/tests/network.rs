@@ -9,11 +9,14 @@ use std::sync::Arc;
 use common::apart::{ANYWHERE, address, alone, knowing};
 use common::{Plans, ROLES, ask, block_on, now, of, parts, signer, state, stocked, until};
 use tenure_core::actor::Role;
+use tenure_core::driver::UnitId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::site_authority::Command as SiteCommand;
 use tenure_node::clock::WallClock;
 use tenure_node::deployment::{Deployment, Running};
+use tenure_node::host::HostFailure;
 use tenure_node::net::{Listen, LocalActor, NetworkSettings};
 use tenure_wait::{DEADLINE, eventually_async};
 
@@ -194,5 +197,38 @@ fn both_sides_may_dial_at_once() {
         let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
         until(&guest, asked.lease().unwrap(), "Active").await;
         apart.stop().await;
+    });
+}
+
+/// The only one who knows better dials out, and comes when the site has long gone on.
+#[test]
+fn an_older_copy_of_a_journal_is_found_out_by_a_peer_that_comes_later() {
+    let (folder, plans) = (tempfile::tempdir().unwrap(), Plans::default());
+    let (journal, copy) = (folder.path().join("site.journal"), folder.path().join("copy"));
+    block_on(&actix::System::new(), async {
+        let first = Apart::start(folder.path()).await;
+        first.stop().await;
+        std::fs::copy(&journal, &copy).unwrap();
+        let Apart { site, broker, guest: running } = Apart::start(folder.path()).await;
+        let guest = of(&running, Role::ServiceManager);
+        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
+        until(&guest, asked.lease().unwrap(), "Active").await;
+        let at_broker = (Role::Broker, address(&broker));
+        Apart { site, broker, guest: running }.stop().await;
+        std::fs::copy(&copy, &journal).unwrap();
+        let anywhere = Some(ANYWHERE.parse().unwrap());
+        let mut site = alone((folder.path(), &plans), Role::SiteAuthority, anywhere, &[]).await;
+        // It has not waited: it does what it is told.
+        let unit = UnitId(0);
+        of(&site, Role::SiteAuthority)
+            .command(SiteCommand::Drain { unit, by: None })
+            .await
+            .unwrap();
+        let addresses = [(Role::SiteAuthority, address(&site)), at_broker];
+        let guest = alone((folder.path(), &plans), Role::ServiceManager, None, &addresses).await;
+        let down = site.down().await;
+        assert!(matches!(down.cause, HostFailure::RolledBack { .. }), "{down}");
+        guest.stop().await.unwrap();
+        site.stop().await.unwrap();
     });
 }

@@ -195,9 +195,7 @@ fn a_wrong_configuration_is_pointed_at() {
             Command::new(tenure()).args(["config", "check"]).arg(&file).args(more).output();
         String::from_utf8(output.expect("the command runs").stdout).expect("text")
     };
-    assert!(
-        check(&[]).ends_with(" is good: 1 sites with 3 units, 1 brokers, 1 service managers\n")
-    );
+    assert!(check(&[]).ends_with(" is good: 1 site with 3 units, 1 broker, 1 service manager\n"));
     let checked: Value = serde_json::from_str(&check(&["-o", "json"])).expect("JSON");
     assert_eq!((&checked["version"], &checked["units"]), (&json!(1), &json!(3)));
 }

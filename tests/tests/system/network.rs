@@ -77,6 +77,25 @@ fn actors_of_three_processes_lease_over_tls() {
 }
 
 #[test]
+fn an_id_that_nobody_has_at_an_address_is_told_on_both_sides() {
+    let (at_broker, folder) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir());
+    let (exchange, address) = (key(&at_broker, "exchange"), free());
+    let broker = Deployment::of(&format!("listen = \"{address}\"\n[broker.exchange]\n"), at_broker);
+    let end = if exchange.ends_with('0') { "1" } else { "0" };
+    let mistyped = format!("{}{end}", &exchange[..exchange.len() - 1]);
+    let peer = peer("exchange", "broker", &mistyped, Some(&address));
+    let of_guest = format!("[service-manager.guest]\n{peer}");
+    let guest = Deployment::of(&of_guest, folder.expect("a folder"));
+    eventually(DEADLINE, "what is wrong", || {
+        let error = guest.json("peer show exchange")[0]["error"].clone();
+        (error == "no actor with this id is at its address").then_some(())
+    });
+    eventually(DEADLINE, "the same at the broker", || {
+        broker.log().contains("it asked for nobody who is here").then_some(())
+    });
+}
+
+#[test]
 fn an_address_that_another_program_has_is_an_error_with_a_way_out() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address");

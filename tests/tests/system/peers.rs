@@ -58,6 +58,9 @@ fn three() -> (Deployment, Deployment, Deployment) {
 fn strangers_become_peers_by_invitation_and_lease_until_one_is_removed() {
     let (mut broker, mut site, mut guest) = three();
     guest.json("lease request 2 --for 1h --wait");
+    // What was delegated by hand is no drift, and who lends cannot ask.
+    assert_eq!(site.tenure("doctor").status.code(), Some(0), "{}", stderr(&site.tenure("doctor")));
+    refused(&site, "lease request 1 --for 1h", 2, "no service manager runs in this process");
     // What joined is in the journals.
     for at in [&mut broker, &mut site, &mut guest] {
         at.end("-KILL");
@@ -168,7 +171,10 @@ fn peers_by_invitation_change_and_do_as_they_may() {
     let nowhere = free();
     let peers = site.json(&format!("peer set exchange --address {nowhere}"));
     assert_eq!(peers[0]["address"], nowhere.as_str(), "{peers}");
-    refused(&site, "peer set exchange --address nowhere", 2, "is no address to dial");
+    for address in ["nowhere", "a/b:7400", "host:70000", "[host]:7400"] {
+        let line = format!("peer set exchange --address {address}");
+        refused(&site, &line, 2, "is no address to dial");
+    }
     refused(&site, "peer set exchang --dials", 3, "no peer `exchang`");
     site.becomes_clean();
 }

@@ -146,10 +146,28 @@ fn start(
 /// Who takes part, in a sentence.
 fn describe(config: &Config) -> String {
     let Good { sites, units, brokers, service_managers, .. } = Good::of(config);
-    format!(
-        "{sites} sites with {units} units, {brokers} brokers, {service_managers} service managers"
-    )
+    let few = |count: usize, what: &str| (count > 0).then(|| counted(count, what));
+    let with_units =
+        few(sites, "site").map(|sites| format!("{sites} with {}", counted(units as usize, "unit")));
+    let all = [with_units, few(brokers, "broker"), few(service_managers, "service manager")];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
+
+/// `1 site`, `2 sites`
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Commands that show what there is, for a process that has someone to ask for leases and for one that has not.
+const TO_A_GUEST: &[&str] = &[
+    "lease request 2 --for 10m --wait",
+    "lease list",
+    "lease show 1",
+    "site list",
+    "lease why 1",
+    "lease close 1 --wait",
+];
+const TO_A_LENDER: &[&str] = &["site list", "broker list", "peer list", "doctor"];
 
 /// What to try next.
 fn welcome(config: &Config, data: &Path, console: &mut Console<'_>) -> Result<(), Error> {
@@ -162,14 +180,8 @@ fn welcome(config: &Config, data: &Path, console: &mut Console<'_>) -> Result<()
         format_args!("Tenure runs: {}; data in {}.", describe(config), data.display()),
     )?;
     writeln!(console.out, "Try, in another terminal:\n")?;
-    for command in [
-        "lease request 2 --for 10m --wait",
-        "lease list",
-        "lease show 1",
-        "site list",
-        "lease why 1",
-        "lease close 1 --wait",
-    ] {
+    let commands = if config.service_managers.is_empty() { TO_A_LENDER } else { TO_A_GUEST };
+    for command in commands {
         line(console.out, format_args!("  tenure {command}{folder}"))?;
     }
     writeln!(console.out, "\nStop it with ctrl-c: leases stay, and the next start resumes them.")?;

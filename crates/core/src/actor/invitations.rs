@@ -15,7 +15,7 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::time::{Span, Time};
 use crate::wire::invitation::{
-    Invitation, JoinFault, MAX_ADDRESS, MAX_LINE, Permissions, SignedInvitation, permissions_of,
+    Invitation, JoinFault, MAX_LINE, Permissions, SignedInvitation, can_be_dialled, permissions_of,
 };
 use crate::wire::message::{Join, Message};
 
@@ -348,11 +348,9 @@ fn suit(may: &Permissions, (peer, at): (Role, Role)) -> Result<(), String> {
     }
 }
 
+/// Refuses what cannot be dialled.
 fn is_address(text: &str) -> Result<(), String> {
-    let good = text.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-    });
-    if good && text.len() <= MAX_ADDRESS {
+    if can_be_dialled(text) {
         return Ok(());
     }
     Err(format!("`{text}` is no address to dial: write a host and a port, `alpha.example:7400`"))

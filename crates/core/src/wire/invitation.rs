@@ -1,5 +1,7 @@
 //! Invitations: by one line of text two actors become peers that did not know each other.
 
+use std::net::Ipv6Addr;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -21,6 +23,21 @@ const PREFIX: &str = "tenure-invitation-1:";
 
 /// The longest address, in bytes.
 pub const MAX_ADDRESS: usize = 256;
+
+/// Whether a text is a host and a port, as `alpha.example:7400`, `192.0.2.1:7400` or `[2001:db8::1]:7400`.
+pub fn can_be_dialled(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = digits && port.parse::<u16>().is_ok_and(|port| port > 0);
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok()),
+        None => {
+            let in_a_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+            !host.is_empty() && host.bytes().all(in_a_name)
+        }
+    };
+    text.len() <= MAX_ADDRESS && port && host
+}
 
 /// The longest line, in bytes: its bytes fit into what is read of an actor that is not known.
 pub const MAX_LINE: usize = 120_000;

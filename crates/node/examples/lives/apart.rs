@@ -44,6 +44,8 @@ pub(super) async fn compare((seconds, lives): (u32, u32)) {
 pub(super) struct Apart {
     /// The guest.
     pub(super) guest: Running,
+    /// Where the site listens.
+    pub(super) at_site: String,
     site: Again,
     broker: Again,
     /// How the broker was started, at the address that it had.
@@ -63,7 +65,7 @@ impl Apart {
         let addresses = addresses.map(|(role, at)| (role, at.parse().unwrap()));
         let around = (folder, &plans(more_units));
         let guest = alone(around, Role::ServiceManager, None, &addresses).await;
-        Self { guest, site, broker, again: again.to_vec() }
+        Self { guest, at_site, site, broker, again: again.to_vec() }
     }
 
     /// Ends the broker's process, does something, and starts the broker again, where it was.

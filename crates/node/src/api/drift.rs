@@ -4,6 +4,7 @@ use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
 use tenure_core::runtime::AnyActor;
+use tenure_core::site_authority::DelegationSurvey;
 use tenure_core::site_authority::SiteAuthority;
 
 use super::server::AppState;
@@ -11,7 +12,8 @@ use super::view::{self, Names, time};
 use crate::config::{Site, units_of};
 
 /// The differences, a sentence each: the file was changed since the start, a site has another number of
-/// units, or a delegation is for more or fewer units than are offered.
+/// units, or a delegation is for more or fewer units than are offered. What an operator has delegated by hand
+/// is beside the configuration.
 pub(super) async fn differences(app: &AppState) -> Vec<String> {
     let mut differences = app.config().changes_since_start();
     for (name, site) in &app.config().sites {
@@ -42,7 +44,8 @@ fn of_site(
             differences.push(format!("{name} has {of}, {configured} are configured"));
         }
     }
-    for ticket in actor.delegations() {
+    let by_itself = actor.delegation_survey().filter(|delegation| !delegation.by_hand);
+    for DelegationSurvey { ticket, .. } in by_itself {
         let link = ticket.bottom();
         let stock = site.stocks.get(&link.resource);
         let broker = names.get(&link.holder);

@@ -134,14 +134,16 @@ fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
     }
     let managers = &app.config().service_managers;
     let mut for_users = managers.iter().filter(|(_, manager)| manager.demand.is_none());
-    match (for_users.next(), for_users.next()) {
-        (Some((name, _)), None) => Ok(name.clone()),
-        _ => {
-            let names: Vec<&str> = managers.keys().map(Name::as_str).collect();
-            Err(ApiError::new(Code::Usage, "several service managers could ask")
-                .help(format!("choose one: `--as {}`", names.join("`, `--as "))))
-        }
+    if let (Some((name, _)), None) = (for_users.next(), for_users.next()) {
+        return Ok(name.clone());
     }
+    if managers.is_empty() {
+        return Err(ApiError::new(Code::Usage, "no service manager runs in this process")
+            .help("name the data folder of a process that runs one: `--data FOLDER`"));
+    }
+    let names: Vec<&str> = managers.keys().map(Name::as_str).collect();
+    Err(ApiError::new(Code::Usage, "several service managers could ask")
+        .help(format!("choose one: `--as {}`", names.join("`, `--as "))))
 }
 
 /// What a request excludes, and by when its tickets are redeemed.

@@ -26,7 +26,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::site_authority::Stacks;
-use tenure_core::wire::invitation::MAX_ADDRESS;
+use tenure_core::wire::invitation::can_be_dialled;
 use toml::Spanned;
 
 use crate::host::CallLimits;
@@ -405,11 +405,7 @@ impl Check<'_> {
     /// Where somebody is dialled.
     fn dialled(&self, given: &Spanned<String>) -> Checked<String> {
         let text = given.get_ref();
-        let parts = text.rsplit_once(':');
-        let good = parts.is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
-        if good && text.len() <= MAX_ADDRESS {
+        if can_be_dialled(text) {
             return Ok(text.clone());
         }
         let message = format!("`{text}` is no address to dial");

@@ -3,8 +3,10 @@
 //! would deny what it has said.
 //!
 //! A peer answers with the latest message that the actor itself has signed, so that no one is stopped by a
-//! lie. A peer that does not answer is not waited for long.
+//! lie. A peer that does not answer is not waited for long; but it is sent nothing before it has answered, so
+//! that what it answers later is about the time before the start.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use actix::{AsyncContext as _, Context, Handler};
@@ -13,24 +15,55 @@ use tenure_core::actor::watermark::PeerWatermark;
 use tenure_core::model::identity::ActorId;
 use tenure_core::runtime::AnyActor;
 use tenure_core::wire::message::Sealed;
+use tenure_core::wire::message::Sequence;
 use tracing::{debug, info};
 
 use super::{Host, HostFailure};
-use crate::transport::{Greeting, GreetingKind};
+use crate::transport::{Greeting, GreetingKind, Packet};
 
 /// How long a host waits for its peers to answer its greeting.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How often a peer that has not answered is asked again, while there is something to send to it.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// The most messages that wait for the answer of a peer. What does not fit is dropped: it is repeated.
+const MOST_HELD: usize = 1024;
+
 /// How often watermarks of peers are stored.
 const KEPT_EVERY: Duration = Duration::from_secs(1);
+
+/// A peer that has not answered since the start.
+pub(super) struct Unheard {
+    asked_at: Instant,
+    /// What is sent once it has answered.
+    held: BTreeMap<Sequence, Packet>,
+}
+
+impl Unheard {
+    fn new() -> Self {
+        Self { asked_at: Instant::now(), held: BTreeMap::new() }
+    }
+
+    /// Keeps a message until the answer, if there is room.
+    fn hold(&mut self, packet: Packet) -> bool {
+        let room = self.held.len() < MOST_HELD || self.held.contains_key(&packet.sequence);
+        if room {
+            self.held.insert(packet.sequence, packet);
+        }
+        room
+    }
+}
 
 impl Host {
     /// Asks all reachable peers for their watermarks; nothing else happens until they have answered.
     pub(super) fn greet(&mut self, ctx: &mut Context<Self>) {
         let Some((run, _)) = &self.run else { return };
         let peers: Vec<ActorId> = run.actor().peers().keys().copied().collect();
+        self.started_with = run.position();
         self.awaited =
             peers.into_iter().filter(|&peer| self.say(peer, GreetingKind::Hello)).collect();
+        self.unheard = self.awaited.iter().map(|&peer| (peer, Unheard::new())).collect();
         if !self.awaited.is_empty() {
             let run = self.runs;
             ctx.run_later(TIMEOUT, move |host, ctx| host.greeting_timed_out(run, ctx));
@@ -91,21 +124,38 @@ impl Host {
         }
     }
 
-    /// A peer has answered.
+    /// A peer has answered. It was sent nothing since the start, so that what it has of this actor is older.
     fn receive_watermark(&mut self, peer: ActorId, word: Option<&Sealed>, ctx: &mut Context<Self>) {
         let Some((run, _)) = &mut self.run else { return };
-        if !self.awaited.remove(&peer) {
-            return;
-        }
-        let holds = run.position();
+        let Some(unheard) = self.unheard.remove(&peer) else { return };
+        let holds = self.started_with;
         let actor = run.actor_mut();
-        let witnessed = word.and_then(|word| actor.witnessed_len(word)).unwrap_or(0);
-        if witnessed > holds {
+        let to_peer = |word: &&Sealed| word.peek().is_ok_and(|said| said.header.to == peer);
+        let witnessed = word.filter(to_peer).and_then(|word| actor.witnessed_len(word));
+        if let Some(witnessed) = witnessed.filter(|&witnessed| witnessed > holds) {
             let peer =
                 actor.peers().get(&peer).map_or_else(|| peer.to_string(), |p| p.name.to_string());
             return self.fail(ctx, HostFailure::RolledBack { peer, witnessed, holds });
         }
-        self.go_on(ctx);
+        for packet in unheard.held.into_values() {
+            self.bring(packet);
+        }
+        if self.awaited.remove(&peer) {
+            self.go_on(ctx);
+        }
+    }
+
+    /// Sends a message, or keeps it until its receiver has answered; whether it did either.
+    pub(super) fn send_or_hold(&mut self, packet: Packet) -> bool {
+        let to = packet.to;
+        let Some(unheard) = self.unheard.get_mut(&to) else { return self.transport.send(packet) };
+        let ask_again = unheard.asked_at.elapsed() >= ASK_EVERY;
+        let held = unheard.hold(packet);
+        if ask_again {
+            unheard.asked_at = Instant::now();
+            self.say(to, GreetingKind::Hello);
+        }
+        held
     }
 
     fn greeting_timed_out(&mut self, run: u64, ctx: &mut Context<Self>) {

@@ -36,7 +36,7 @@ mod underway;
 mod fact_log;
 pub(crate) mod request_trace;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,6 +68,7 @@ pub use underway::CallLimits;
 use self::actor_run::{ActorRun, Held, Task};
 use self::calls::Calls;
 use self::disk_space::DiskSpace;
+use self::greeting::Unheard;
 use self::inbox::Inbox;
 use self::mapper_thread::MapperThread;
 use self::probes::{Probes, Subject};
@@ -240,6 +241,10 @@ pub struct Host {
     draining: Option<oneshot::Sender<Drained>>,
     /// Peers whose watermarks of this actor are still outstanding; nothing is done before they answer.
     awaited: BTreeSet<ActorId>,
+    /// How many facts there were at the start.
+    started_with: u64,
+    /// Peers that were asked at the start and have not answered.
+    unheard: BTreeMap<ActorId, Unheard>,
     /// Peers that asked before the journal was read.
     greeted_early: BTreeSet<ActorId>,
     /// The watermarks of peers, as the journal keeps them.
@@ -313,6 +318,8 @@ impl Host {
                 watchers: Vec::new(),
                 draining: None,
                 awaited: BTreeSet::new(),
+                started_with: 0,
+                unheard: BTreeMap::new(),
                 greeted_early: BTreeSet::new(),
                 watermarks: Watermarks::default(),
                 conditions,

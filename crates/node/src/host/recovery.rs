@@ -262,6 +262,7 @@ impl Host {
         self.mapper = None;
         self.watchers.clear();
         self.awaited.clear();
+        self.unheard.clear();
         self.calls.clear();
         self.inbox.refuse(&HostError::Busy(self.part.info.name.clone()));
         self.failures = if self.started_at.elapsed() < STABLE_RUN { self.failures } else { 0 };

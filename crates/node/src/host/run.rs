@@ -128,10 +128,16 @@ impl Host {
         }
     }
 
-    fn send(&self, sequence: Sequence, outgoing: Outgoing) {
+    fn send(&mut self, sequence: Sequence, outgoing: Outgoing) {
         let Outgoing { to, kind, sealed } = outgoing;
         let from = self.part.info.id;
-        if !self.transport.send(Packet { from, to, sequence, kind, sealed }) {
+        self.bring(Packet { from, to, sequence, kind, sealed });
+    }
+
+    /// Sends a packet, as far as its receiver takes it.
+    pub(super) fn bring(&mut self, packet: Packet) {
+        let (to, kind) = (packet.to, packet.kind);
+        if !self.send_or_hold(packet) {
             self.metrics.dropped.inc();
             debug!(actor = %self.part.info.name, %to, kind, "a message was dropped");
         }

@@ -14,7 +14,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::signed::{ProvenSignature, SignatureFault};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::model::verifier::Verifier;
-use tenure_core::wire::invitation::MAX_ADDRESS;
+use tenure_core::wire::invitation::can_be_dialled;
 use thiserror::Error;
 use tokio::sync::Notify;
 
@@ -87,7 +87,7 @@ impl SignedCard {
         if checked == Err(SignatureFault::NotItsKey) {
             return Err(CardFault::NotItsKey(*actor));
         }
-        if address.is_empty() || address.len() > MAX_ADDRESS {
+        if !can_be_dialled(address) {
             return Err(CardFault::NoAddress(*actor));
         }
         if *until <= now || *until > now.plus(CARD_HOLDS.times(2)) {

@@ -53,6 +53,13 @@ enum Refused {
 }
 
 impl Refused {
+    fn of_handshake(error: std::io::Error) -> Self {
+        match tls::cause(&error) {
+            Some(tls::Cause::Nobody) => Self::Nobody,
+            Some(tls::Cause::OtherKey) | None => Self::Handshake(error),
+        }
+    }
+
     /// The word under which it is counted.
     fn word(&self) -> &'static str {
         match self {
@@ -142,7 +149,7 @@ impl Admission {
 
     async fn admit(&self, acceptor: TlsAcceptor, stream: TcpStream) -> Result<(), Refused> {
         stream.set_nodelay(true).map_err(Refused::Handshake)?;
-        let mut stream = acceptor.accept(stream).await.map_err(Refused::Handshake)?;
+        let mut stream = acceptor.accept(stream).await.map_err(Refused::of_handshake)?;
         let (_, session) = stream.get_ref();
         // Who names no protocol at all is let through by TLS.
         if session.alpn_protocol() != Some(tls::PROTOCOL) {

@@ -251,7 +251,10 @@ impl Transport for Network {
             return self.local.greet(greeting);
         }
         let ends = Ends { here: greeting.from, there: greeting.to };
-        self.hub.say(ends, Item::Greeting(greeting.says))
+        // Who is known by a pass alone is not heard, and never answers.
+        let peer = |lane: &Lane| matches!(lane.known, Known::Configured | Known::Joined);
+        self.hub.lane(ends).is_some_and(|lane| peer(&lane))
+            && self.hub.say(ends, Item::Greeting(greeting.says))
     }
 
     /// A site that is not known by configuration is found by its card, and shown the ticket that ends last.

@@ -18,6 +18,7 @@ use super::budget::{Budget, Rate};
 use super::card::SignedCard;
 use super::frame::{BATCH_BYTES, Frame, FrameError, Hello, MAX_FRAME, read_frame};
 use super::hub::Hub;
+use super::tls;
 use crate::transport::{Greeting, GreetingKind, Packet, Transport as _};
 
 /// How long the first frames of both sides may take.
@@ -133,12 +134,42 @@ pub(super) enum SessionEnd {
     Foreign(ActorId),
     #[error("who is known by a ticket, an invitation or an endorsement alone may not say `{0}`")]
     NotForStrangers(&'static str),
-    #[error("it has shown no ticket, no invitation and no endorsement")]
+    #[error("its first frame is something else")]
     NoPass,
+    #[error("no actor with this id is at its address")]
+    NobodyThere,
+    #[error("who is at its address shows the key of another actor")]
+    OtherKey,
+    #[error("it was cut off")]
+    Cut,
     #[error(transparent)]
-    Frame(#[from] FrameError),
+    Frame(FrameError),
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<FrameError> for SessionEnd {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::Io(error) => error.into(),
+            FrameError::TooLong { .. }
+            | FrameError::Empty
+            | FrameError::Malformed { .. }
+            | FrameError::Slow => Self::Frame(error),
+        }
+    }
+}
+
+impl From<io::Error> for SessionEnd {
+    /// What TLS says is told in the words of actors.
+    fn from(error: io::Error) -> Self {
+        match tls::cause(&error) {
+            Some(tls::Cause::Nobody) => Self::NobodyThere,
+            Some(tls::Cause::OtherKey) => Self::OtherKey,
+            None if error.kind() == io::ErrorKind::UnexpectedEof => Self::Cut,
+            None => Self::Io(error),
+        }
+    }
 }
 
 /// Whose connection it is.

@@ -6,8 +6,8 @@
 //! Keys change while peers cannot be reached. So each side shows the key that the other knows to be in
 //! force: the dialler names how many of the other's statements about keys it knows.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -17,8 +17,8 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer as TlsSigner, SigningKey};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
-    InvalidMessage, PeerMisbehaved, ServerConfig, SignatureAlgorithm, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName,
+    Error, InvalidMessage, PeerMisbehaved, ServerConfig, SignatureAlgorithm, SignatureScheme,
 };
 use tenure_core::model::identity::{ActorId, PublicKey, Signer};
 
@@ -101,6 +101,27 @@ pub(super) fn server_name(id: ActorId, statements: u32) -> Result<ServerName<'st
 pub(super) fn name_in(name: &str) -> Option<(String, u32)> {
     let (id, statements) = name.strip_suffix(".tenure")?.rsplit_once('.')?;
     Some((id.replacen('.', "", 1), statements.parse().ok()?))
+}
+
+/// What was wrong with who is at the other end of a handshake.
+pub(super) enum Cause {
+    /// The actor that was asked for is not there.
+    Nobody,
+    /// It has shown another actor's key.
+    OtherKey,
+}
+
+/// The cause of a failed handshake, where it is the other side's identity.
+pub(super) fn cause(error: &io::Error) -> Option<Cause> {
+    let error: &Error = error.get_ref()?.downcast_ref()?;
+    // `ByName` has found nobody: the dialler hears of it by an alert.
+    let nobody = matches!(error, Error::AlertReceived(AlertDescription::AccessDenied))
+        || matches!(error, Error::General(_));
+    let other = CertificateError::ApplicationVerificationFailure;
+    if nobody {
+        return Some(Cause::Nobody);
+    }
+    (*error == Error::InvalidCertificate(other)).then_some(Cause::OtherKey)
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {

@@ -148,11 +148,13 @@ fn card(signer: &Signer, now: Time, change: fn(&mut Card)) -> SignedCard {
 }
 
 impl Target {
-    /// A connection in the name of the traitor, which is let in.
+    /// A connection in the name of the traitor, which is let in. It says that it has nothing of the site, which
+    /// sends it nothing before.
     fn betrayed(&self) -> Tls {
         let mut stream = self.caller(&traitor());
         stream.write_all(&self.hello(&traitor())).expect("it is read");
         assert!(matches!(next(&mut stream), Ok(Frame::Hello(_))));
+        stream.write_all(&Frame::Watermark(None).to_bytes()).expect("it is read");
         stream
     }
 
