@@ -133,6 +133,9 @@ pub fn in_plain_words(message: &str) -> (String, Option<String>) {
 }
 
 fn example(key: &str) -> Option<String> {
+    if key == "id" {
+        return Some("its owner reads it with `tenure keys show`".to_owned());
+    }
     let example = match key {
         "horizon" => "horizon = \"30d\"",
         "term" => "term = \"1h\"",

@@ -51,10 +51,24 @@ fn every_key_is_explained_and_nothing_else() {
     keys.extend(demand.iter().map(|key| format!("service-manager.NAME.demand.{key}")));
     let quota = declared("crates/core/src/broker/quota.rs", "Quota");
     keys.extend(quota.iter().map(|key| format!("broker.NAME.quota.SERVICE-MANAGER.{key}")));
+    keys.extend(["calls", "call-timeout"].map(|key| format!("driver.NAME.{key}")));
+    for (driver, settings) in [
+        ("null", "SiteSettings"),
+        ("null", "GuestSettings"),
+        ("process", "Settings"),
+        ("netns", "Settings"),
+        ("link", "Settings"),
+        ("membership", "Settings"),
+        ("exec", "SiteSettings"),
+        ("exec", "GuestSettings"),
+    ] {
+        let declared = declared(&format!("crates/node/src/driver/{driver}.rs"), settings);
+        keys.extend(declared.iter().map(|key| format!("driver.{driver}.{key}")));
+    }
     let output = config(&["explain", "-o", "json"]);
     let shown: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
-    let explained: BTreeSet<String> =
-        shown.iter().map(|key| key["key"].as_str().expect("a key").to_owned()).collect();
+    let key = |key: &Value| key["key"].as_str().expect("a key").replace('_', "-");
+    let explained: BTreeSet<String> = shown.iter().map(key).collect();
     assert_eq!(explained, keys);
     for key in &shown {
         for field in ["type", "default", "meaning"] {

@@ -1,4 +1,5 @@
-//! What each key of a configuration is, as docs/CONFIGURATION.md has it: the tables there are read.
+//! What each key of a configuration is, as docs/CONFIGURATION.md and, for drivers, docs/DRIVERS.md have it: the
+//! tables there are read.
 
 use std::fmt::Write as _;
 
@@ -7,6 +8,8 @@ use tenure_config::suggestion;
 use thiserror::Error;
 
 const DOCUMENT: &str = include_str!("../../../../docs/CONFIGURATION.md");
+
+const DRIVERS: &str = include_str!("../../../../docs/DRIVERS.md");
 
 /// The keys that a further stock of a site has as the site itself.
 const OF_A_STOCK: [&str; 6] = ["units", "kind", "attributes", "named", "brokers", "delegation"];
@@ -37,8 +40,30 @@ pub struct UnknownKey {
     pub help: String,
 }
 
-/// All keys, in the order of the document.
+/// All keys, in the order of the documents.
 pub fn keys() -> Vec<Explained> {
+    let mut keys = of_actors();
+    keys.extend(of_drivers());
+    keys
+}
+
+/// The settings of drivers: `driver.NAME.calls` of each, `driver.netns.bridge` of one.
+fn of_drivers() -> Vec<Explained> {
+    let (mut keys, mut prefix) = (Vec::new(), None);
+    for line in DRIVERS.lines() {
+        if let Some(of) = line.strip_prefix("| setting of ") {
+            let named = of.strip_prefix('`').and_then(|of| of.split('`').next());
+            prefix = Some(format!("driver.{}.", named.unwrap_or("NAME")));
+        } else if !line.starts_with('|') {
+            prefix = None;
+        } else if let Some(prefix) = &prefix {
+            keys.extend(row(line, prefix));
+        }
+    }
+    keys
+}
+
+fn of_actors() -> Vec<Explained> {
     let (mut keys, mut table, mut prefix) = (Vec::new(), String::new(), None);
     for line in DOCUMENT.lines() {
         if let Some(heading) = line.strip_prefix("## ") {
@@ -190,6 +215,10 @@ mod tests {
         );
         assert_eq!(found("leave-before"), ["service-manager.NAME.leave-before"]);
         assert!(found("driver").len() > 1);
+        assert_eq!(found("driver.netns.rate_mbit"), ["driver.netns.rate_mbit"]);
+        assert_eq!(found("driver.exec.calls"), ["driver.NAME.calls"]);
+        assert_eq!(found("driver.null.setup"), ["driver.null.setup"]);
+        assert_eq!(found("setup"), ["driver.null.setup", "driver.exec.setup"]);
         let margin = &explain("margin").unwrap()[0];
         assert_eq!((margin.default.as_str(), &margin.kind[..]), ("`\"1s\"`", "length > 0"));
         let snapshot = &explain("snapshot-after").unwrap()[0];

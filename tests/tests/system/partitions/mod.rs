@@ -1,5 +1,5 @@
-//! Four processes: two sites, a broker and a guest. Links between them are cut and healed, each is killed again and
-//! again, clocks are set and disks are full, while leases live and die. Then no request that was acknowledged is lost,
+//! Four processes: two sites, a broker and a guest. About once a second one of them is killed, while a link between them
+//! is cut, a clock is set or a disk is full, and leases live and die. Then no request that was acknowledged is lost,
 //! nothing is left over, and the four journals keep the laws.
 
 mod link;
@@ -102,7 +102,7 @@ impl Scene {
             links.push(link);
         }
         let site =
-            "units = 150\nquarantine-after = 0\ndriver = { name = \"null\", setup = \"100ms\" }\n";
+            "units = 600\nquarantine-after = 0\ndriver = { name = \"null\", setup = \"100ms\" }\n";
         let own = [
             "[service-manager.guest]\n".to_owned(),
             format!("[site.alpha]\n{site}"),
@@ -145,7 +145,9 @@ fn ask(asker: usize, guest: &Path, over: &AtomicBool, acknowledged: &Sender<Ackn
         }
         let id = format!("{asker}-{number}");
         let units = 1 + (number + asker) % 3;
-        let asked = tenure_on(guest, &format!("lease request {units} --for 10s --id {id} -o json"));
+        let lasts = if number % 4 == 3 { "8s" } else { "2m" };
+        let asked =
+            tenure_on(guest, &format!("lease request {units} --for {lasts} --id {id} -o json"));
         let leases: Vec<Value> = serde_json::from_slice(&asked.stdout).unwrap_or_default();
         let Some(lease) = leases.first().and_then(|lease| lease["lease"].as_str()) else {
             continue;
@@ -174,37 +176,41 @@ fn collect(from: &Receiver<Acknowledged>, into: &mut BTreeMap<String, String>, u
     }
 }
 
-/// Makes one fault after another, and heals each. Answers how many there were of each kind.
+/// How many leases the guest has, if it is there to say.
+fn count_leases(guest: &Path) -> usize {
+    let listed = tenure_on(guest, "lease list -o json").stdout;
+    serde_json::from_slice::<Vec<Value>>(&listed).map_or(0, |leases| leases.len())
+}
+
+/// Kills one process after another, each while there is another fault somewhere, and heals that. Answers how many
+/// faults there were of each kind, and the most leases that there were between them.
 fn faults(
     scene: &mut Scene,
     numbers: &mut Numbers,
     (from, acknowledged): (&Receiver<Acknowledged>, &mut BTreeMap<String, String>),
     until: Instant,
-) -> BTreeMap<&'static str, u32> {
-    let mut made: BTreeMap<&str, u32> = BTreeMap::new();
+) -> (BTreeMap<&'static str, u32>, usize) {
+    let (mut made, mut most): (BTreeMap<&str, u32>, usize) = (BTreeMap::new(), 0);
+    let guest = scene.guest().data.path().to_owned();
     for turn in 0.. {
         if Instant::now() >= until {
             break;
         }
         let lasts = Duration::from_millis(100 + numbers.draw() % 1500);
-        let whom = numbers.below(4);
+        let (whom, killed) = (numbers.below(4), numbers.below(4));
         let link = scene.links[numbers.below(scene.links.len())].clone();
         // Each kind comes in turn, each on what the seed says.
-        let kind = match turn % 6 {
-            0 | 3 => {
-                scene.processes[whom].kill();
-                "kills"
-            }
-            1 => {
+        let kind = match turn % 4 {
+            0 => {
                 link.set(Way::Cut);
                 "cuts"
             }
-            2 => {
+            1 => {
                 let forth = numbers.below(2) == 0;
                 link.set(Way::Silent { forth, back: !forth || numbers.below(2) == 0 });
                 "silences"
             }
-            4 => {
+            2 => {
                 scene.processes[whom].full(true);
                 "full disks"
             }
@@ -214,12 +220,16 @@ fn faults(
                 "clocks set"
             }
         };
-        *made.entry(kind).or_default() += 1;
+        scene.processes[killed].kill();
+        for kind in [kind, "kills"] {
+            *made.entry(kind).or_default() += 1;
+        }
         collect(from, acknowledged, Instant::now() + lasts);
         link.set(Way::Open);
         scene.processes[whom].full(false);
+        most = most.max(count_leases(&guest));
     }
-    made
+    (made, most)
 }
 
 /// The library that sets clocks and fills disks.
@@ -257,10 +267,11 @@ fn partitions_kills_full_disks_and_set_clocks_lose_nothing_that_was_acknowledged
         over.store(true, Ordering::Relaxed);
         made
     });
-    let made = made.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    println!("seed {seed}, {seconds} s: {} requests acknowledged, {made:?}", acknowledged.len());
+    let (made, most) = made.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let requests = acknowledged.len();
+    println!("seed {seed}, {seconds} s: {requests} requests, at most {most} leases, {made:?}");
     assert_eq!(made.len(), 5, "faults of each kind: {made:?}");
-    assert!(acknowledged.len() >= 20, "{} requests", acknowledged.len());
+    assert!(requests >= 20 && most >= 20, "{requests} requests, at most {most} leases");
     scene.processes.iter().for_each(|process| process.set_clock(0));
     nothing_is_lost(&scene, &acknowledged);
     nothing_is_left(&scene);
