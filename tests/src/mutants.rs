@@ -233,6 +233,16 @@ mutants! {
     CallsWithoutMargin,
     /// A lease goes on with fewer units than its guest can do with, since the others were refused.
     TooFewAfterRefusal,
+    /// A mapper's plan of packages is not checked.
+    PlanNotChecked,
+    /// Nodes that a plan holds are shown as free.
+    HeldNodesAreFree,
+    /// A plan that was not accepted or reported in time goes on.
+    PlansNeverLapse,
+    /// A plan that has ended still holds its nodes.
+    EndedPlanHolds,
+    /// What a plan installed that is rolled back stays.
+    RolledBackStays,
     /// A leave that drains is not hastened when its lease ends earlier.
     LeaveNotHastened,
     /// An answer to a leave that was called back or hastened counts.

@@ -37,6 +37,8 @@ mod show;
 mod gates;
 #[path = "scenarios/language.rs"]
 mod language;
+#[path = "scenarios/plans.rs"]
+mod plans;
 #[path = "scenarios/recall.rs"]
 mod recall;
 #[path = "scenarios/coverage.rs"]
@@ -213,6 +215,9 @@ scripts! {
     key_revoked
     keys_learned_by_ticket
     peers_by_invitation
+    packages_planned
+    packages_fail
+    packages_survive_crashes
     stolen_key
     setup_outlasts_the_term
     share_shrinks

@@ -68,6 +68,10 @@ pub enum Step {
     Leave,
     /// Guest: learn that it is recalled. Advice: nothing waits for it, and no other step comes after it.
     Warn,
+    /// Guest: install a package on it, while it is used.
+    Install,
+    /// Guest: remove a package from it.
+    Remove,
 }
 
 impl Step {
@@ -80,6 +84,8 @@ impl Step {
             Self::Leave => 3,
             Self::Modify => 4,
             Self::Warn => 5,
+            Self::Install => 6,
+            Self::Remove => 7,
         }
     }
 
@@ -92,6 +98,8 @@ impl Step {
             Self::Modify => "modify",
             Self::Leave => "leave",
             Self::Warn => "warn",
+            Self::Install => "install",
+            Self::Remove => "remove",
         }
     }
 }
@@ -109,7 +117,7 @@ pub struct Call {
     pub step: Step,
     /// Counts the modifications of a unit and the warnings of a lease, which grow in a tenancy. Of a join or a
     /// leave, how often the unit was joined again or its leave hastened before: such a call replaces what was
-    /// called for before. 0 for every other step.
+    /// called for before. Of packages, the number of the installation. 0 for every other step.
     pub number: u32,
     /// The unit's type.
     pub resource: Name,
@@ -121,7 +129,8 @@ pub struct Call {
     pub slice: SliceName,
     /// The lease it is done for.
     pub lease: LeaseId,
-    /// At the site the guest's configuration properties, at the guest the unit's properties.
+    /// At the site the guest's configuration properties, at the guest the unit's properties; of packages, with
+    /// what is to be installed beside them.
     pub properties: Properties,
     /// The instant from which on an answer is of no use: the lease has moved on by then, or, of a warning, its
     /// site takes the unit. None of a teardown that no lease waits for.
@@ -222,8 +231,23 @@ pub trait GuestDriver: Send + Sync {
         Ok(())
     }
 
-    /// Performs a step or warns, whichever the call is about.
+    /// Whether it installs packages.
+    fn installs(&self) -> bool {
+        false
+    }
+
+    /// Does [`Step::Install`] or [`Step::Remove`], each once under the number of an installation: called
+    /// again after a crash it finds out how far it got. It may run beside that of another package.
+    fn package(&self, call: &Call) -> Answer {
+        let why = format!("the guest's driver cannot {} packages", call.step.word());
+        Answer { outcome: Err(DriverError(why)), after: Span::ZERO }
+    }
+
+    /// Performs a step, or warns, or handles a package, whichever the call is about.
     fn call(&self, call: &Call) -> Answer {
+        if matches!(call.step, Step::Install | Step::Remove) {
+            return self.package(call);
+        }
         match call.deadline.filter(|_| call.step == Step::Warn) {
             Some(deadline) => {
                 let outcome = self.warn(call, deadline).map(|()| Properties::default());

@@ -181,7 +181,7 @@ impl Checker {
         match step {
             Step::Join => drop(self.called.remove(&(actor, site, unit, Step::Leave))),
             Step::Leave => drop(self.called.remove(&(actor, site, unit, Step::Join))),
-            Step::Setup | Step::Teardown | Step::Modify => {}
+            Step::Setup | Step::Teardown | Step::Modify | Step::Install | Step::Remove => {}
             Step::Warn => self.warned(scene, actor, call, tally)?,
         }
         let last = self.called.insert((actor, site, unit, step), (epoch, number, life));

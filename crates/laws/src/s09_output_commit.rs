@@ -488,6 +488,8 @@ fn call_is_durable(
                 begun && unit.epoch == call.epoch && unit.served == call.lease
             })
         }
+        // S24 has them follow from the facts of plans.
+        Step::Install | Step::Remove => true,
         Step::Warn => model.guests.get(&actor).is_some_and(|guest| is_warned(guest, model.participants.margin, call)),
         Step::Join | Step::Leave => {
             let lease = model.guests.get(&actor).and_then(|guest| guest.leases.get(&call.lease));

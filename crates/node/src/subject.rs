@@ -265,7 +265,14 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::RestCredited(fact) => fact.lease.number,
         F::UnitsRecalled(fact) => fact.lease.number,
         F::Warned(fact) => fact.lease.number,
-        F::ReceiptTaken(_)
+        F::PlanRequested(_)
+        | F::PlanProposed(_)
+        | F::PlanAccepted(_)
+        | F::PackageReported(_)
+        | F::PackageRemoved(_)
+        | F::PlanEnded(_)
+        | F::PlanForgotten(_)
+        | F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)
         | F::Common(_)

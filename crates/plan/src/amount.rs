@@ -1,6 +1,7 @@
 //! Amounts of what places have and parts need, and prices.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -32,6 +33,16 @@ impl Amount {
         self.dimension
     }
 
+    /// What is left of it once `other` is taken; the same if that measures something else.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        if self.dimension == other.dimension {
+            self.with(self.value.saturating_sub(other.value))
+        } else {
+            self
+        }
+    }
+
     /// So many of the same units.
     pub(crate) fn with(self, value: u64) -> Self {
         Self { value, ..self }
@@ -57,6 +68,14 @@ impl Amount {
             format!("`{text}` is not a whole number of base units that is 0 or more")
         })?;
         Ok(Self { value, dimension: quantity.dimension() })
+    }
+}
+
+impl FromStr for Amount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text)
     }
 }
 

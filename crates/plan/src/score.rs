@@ -28,6 +28,10 @@ impl Term {
     /// How many there are.
     pub const COUNT: usize = 6;
 
+    /// All of them.
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Installs, Self::Nodes, Self::Spread, Self::Uses, Self::Favourites, Self::Price];
+
     /// The objective of a problem that names none.
     pub fn default_objective(has_links: bool) -> &'static [Self] {
         if has_links {

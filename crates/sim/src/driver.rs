@@ -35,8 +35,8 @@ impl NullDriver {
 
     fn answer(&self, call: &Call) -> Answer {
         let (delay, failure) = match call.step {
-            Step::Setup | Step::Join | Step::Modify => (&self.begin, self.failure),
-            Step::Teardown | Step::Leave | Step::Warn => (&self.end, 0.0),
+            Step::Setup | Step::Join | Step::Modify | Step::Install => (&self.begin, self.failure),
+            Step::Teardown | Step::Leave | Step::Warn | Step::Remove => (&self.end, 0.0),
         };
         if let (Some(after), true) = (delay.fixed(), failure <= 0.0) {
             return Answer { outcome: Ok(Properties::default()), after };
@@ -69,6 +69,14 @@ impl ResourceDriver for NullDriver {
 
 impl GuestDriver for NullDriver {
     fn perform(&self, call: &Call) -> Answer {
+        self.answer(call)
+    }
+
+    fn installs(&self) -> bool {
+        true
+    }
+
+    fn package(&self, call: &Call) -> Answer {
         self.answer(call)
     }
 

@@ -173,6 +173,15 @@ const POINTS: &[&str] = &[
     "keys learned by a ticket",
     "an actor joins",
     "a stolen key",
+    "a plan of packages",
+    "two plans at once",
+    "an infeasible plan",
+    "a package fails",
+    "packages are rolled back",
+    "a failed package is planned again",
+    "a report by the user",
+    "a plan lapses",
+    "a plan through crashes",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

@@ -24,6 +24,7 @@ use tenure_core::wire::message::{Message, Subject};
 use super::keys;
 use super::names::{self, Names};
 use super::peers;
+use super::plans;
 use super::recall;
 use super::values::{
     because, configured, leased_units, modified, offered, offers, part, receipts, refusal, request,
@@ -218,7 +219,10 @@ fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> 
         Fact::Notified(fact) => {
             of_unit(names, fact.lease, fact.unit, "stays as it was", fact.error.as_ref())
         }
-        _ => return recall::of_service_manager(names, fact),
+        _ => {
+            return recall::of_service_manager(names, fact)
+                .or_else(|| plans::of_service_manager(fact));
+        }
     })
 }
 
@@ -671,6 +675,17 @@ fn numbered(names: &Names, hash: LinkHash, number: u32) -> String {
     if number == 0 { ticket } else { format!("{ticket} #{number}") }
 }
 
+/// A driver's call for a package.
+fn package(names: &Names, call: &Call) -> String {
+    let Call { unit, epoch, step, number, lease, properties, .. } = call;
+    let (word, lease) = (step.word(), names.lease(*lease));
+    let package = properties.get("package").unwrap_or_default();
+    let peers = properties
+        .get("peers")
+        .map_or(String::new(), |peers| format!(", beside {}", peers.replace('\n', "; ")));
+    format!("{word} #{number} {package} on {unit} in epoch {} for lease {lease}{peers}", epoch.0)
+}
+
 /// A driver's call.
 pub fn call(names: &Names, call: &Call) -> String {
     let Call { unit, epoch, step, number, quantity, lease, properties, deadline, .. } = call;
@@ -684,6 +699,9 @@ pub fn call(names: &Names, call: &Call) -> String {
         Step::Join | Step::Leave if *number > 0 => {
             let by = deadline.map_or(String::new(), |by| format!(" by {}", names::clock(by)));
             format!(" #{number}{by}")
+        }
+        Step::Install | Step::Remove => {
+            return package(names, call);
         }
         Step::Setup | Step::Teardown | Step::Join | Step::Leave => String::new(),
     };

@@ -1,4 +1,4 @@
-//! What the mapper of a guest answers of leases that are at gates.
+//! What the mapper of a guest answers of leases that are at gates, and of plans.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use tenure_core::service_manager::GateAnswer;
 use tenure_core::service_manager::mapper::{Decision, GateChoice, ServiceManagerMapper, View};
 
 use super::language::{lease, pair};
+use super::plans;
 use super::script::{Args, Bad};
 use super::world::World;
 
@@ -25,7 +26,8 @@ impl ServiceManagerMapper for Scripted {
             Some(GateChoice { lease, answer, reason: "the script".to_owned() })
         };
         let gates = view.gates().iter().filter_map(|gate| choice(gate.lease)).collect();
-        Decision { round: view.round(), gates, ..Decision::default() }
+        let plans = plans::mapper().decide(view).plans;
+        Decision { round: view.round(), gates, plans, ..Decision::default() }
     }
 }
 

@@ -37,6 +37,7 @@ use super::network::{Fate, Which};
 use super::operators;
 use super::participant::{CrashPoint, DriverBehavior, done, refused};
 use super::peers;
+use super::plans;
 use super::recall;
 use super::script::{self, Args, Bad};
 use super::show;
@@ -96,6 +97,13 @@ pub const COMMANDS: &[Known] = &[
         usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [holds=N] [rate=N]",
         act: quota,
     },
+    Known {
+        usage: "plan propose GUEST PACKAGE[*N].. [memory=N] [hold=SPAN] [uses=PART+PART,..] [same-host=PART+PART,..] [slice=NAME] [on-failure=keep|roll-back|replan] [accept=yes]",
+        act: plans::propose,
+    },
+    Known { usage: "plan accept GUEST/PLAN", act: plans::accept },
+    Known { usage: "plan release GUEST/PLAN", act: plans::release },
+    Known { usage: "plan report GUEST/PLAN PACKAGE NODE works|fails", act: plans::report },
     Known { usage: "invite NAME site|broker|guest [holds=SPAN] [called=NAME]", act: peers::invite },
     Known { usage: "join NAME INVITER NUMBER [called=NAME]", act: peers::join },
     Known { usage: "allow NAME PEER all|nothing", act: peers::allow },
@@ -793,9 +801,19 @@ pub fn unit(text: &str) -> Result<UnitId, Bad> {
 }
 
 fn step(text: &str) -> Result<Step, Bad> {
-    let steps = [Step::Setup, Step::Teardown, Step::Join, Step::Leave, Step::Modify, Step::Warn];
+    let steps = [
+        Step::Setup,
+        Step::Teardown,
+        Step::Join,
+        Step::Leave,
+        Step::Modify,
+        Step::Warn,
+        Step::Install,
+        Step::Remove,
+    ];
     let found = steps.into_iter().find(|step| step.word() == text);
     found.ok_or_else(|| {
-        format!("`{text}` is no step; known: setup, teardown, join, leave, modify, warn")
+        let known = steps.map(Step::word).join(", ");
+        format!("`{text}` is no step; known: {known}")
     })
 }

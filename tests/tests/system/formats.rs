@@ -26,6 +26,10 @@ use tenure_core::service_manager::GateAnswer;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::{Handling, Why};
 use tenure_core::service_manager::machine::AfterLeave;
+use tenure_core::service_manager::plan::{
+    Artefact, NodePlacement, NodeType, OnFailure, Placed, PlanNode, PlanOutcome, PlanRequest,
+    Profile, WantedPackages, WantedPart,
+};
 use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site;
 use tenure_core::site_authority::machine::CloseReason;
@@ -219,7 +223,7 @@ fn reason() -> String {
 }
 
 fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
-    [request_facts(p), lease_facts(p), gate_facts(p)].concat()
+    [request_facts(p), lease_facts(p), gate_facts(p), plan_facts(p)].concat()
 }
 
 /// The facts of a service manager about requests, tickets and groups.
@@ -341,6 +345,64 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::ReclaimBegun { part: p.ticket.hash() }.into(),
         sm::ReclaimEnded { part: p.ticket.hash(), redeemed: true }.into(),
         sm::Revised { request: p.request.clone(), reason: reason() }.into(),
+    ]
+}
+
+/// The facts of a service manager about plans of packages.
+fn plan_facts(p: &Parts) -> Vec<sm::Fact> {
+    let text = str::to_owned;
+    let amounts = || BTreeMap::from([(text("memory"), text("4GiB"))]);
+    let package = || text("svc/web/1.0/main/1.0");
+    let part = WantedPart {
+        count: Some(2),
+        package: Some(package()),
+        needs: amounts(),
+        condition: Some(text("cpus >= 2")),
+        only: Some(vec![text("site/u1")]),
+        ..WantedPart::new("web")
+    };
+    let node = NodeType { capacity: amounts(), ..NodeType::default() };
+    let wanted = WantedPackages {
+        nodes: BTreeMap::from([(Name::literal("node"), node)]),
+        parts: vec![part],
+        uses: vec![(text("web/1"), text("web/2"), 3)],
+        objective: vec![text("nodes")],
+        ..WantedPackages::default()
+    };
+    let request = PlanRequest {
+        wanted,
+        on_failure: OnFailure::Replan,
+        accept: true,
+        excluded: vec![(package(), text("site/u2"))],
+        replaces: Some(3),
+        ..PlanRequest::new(Name::literal("main"), p.term.end())
+    };
+    let placement = NodePlacement {
+        placement: BTreeMap::from([(text("web"), vec![text("site/u1"), text("site/u3")])]),
+        reused: vec![text("web/1")],
+        install: BTreeMap::from([(text("site/u3"), vec![package()])]),
+    };
+    let artefact =
+        Artefact { file: text("web.tar"), sha256: "0".repeat(64), program: vec![text("run")] };
+    let profile = Profile {
+        package: package(),
+        needs: amounts(),
+        artefact: Some(artefact),
+        ..Profile::default()
+    };
+    let placed = Placed { placement, profiles: vec![profile], proven: true, others: Vec::new() };
+    let at = PlanNode { lease: LEASE, site: p.ticket.site(), unit: UNIT, epoch: Epoch(3) };
+    let nodes = BTreeMap::from([(text("site/u1"), at)]);
+    let error = || Some(text("no room"));
+    vec![
+        sm::PlanRequested { plan: 4, request }.into(),
+        sm::PlanProposed { plan: 4, placed, worth: text("nodes 2"), nodes }.into(),
+        sm::PlanAccepted { plan: 4 }.into(),
+        sm::PackageReported { plan: 4, number: 7, error: error() }.into(),
+        sm::PackageRemoved { plan: 4, number: 7, error: None }.into(),
+        sm::PlanEnded { plan: 4, outcome: PlanOutcome::Replaced, why: vec![text("no room")] }
+            .into(),
+        sm::PlanForgotten { plan: 4 }.into(),
     ]
 }
 

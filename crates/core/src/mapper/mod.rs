@@ -9,6 +9,7 @@ pub mod adaptive;
 pub mod auction;
 pub mod choosing;
 pub mod co_allocate;
+pub mod deploy;
 pub mod fair_share;
 pub mod fcfs;
 pub mod first_fit;

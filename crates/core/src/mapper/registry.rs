@@ -11,6 +11,7 @@ use super::adaptive::Adaptive;
 use super::auction::Auction;
 use super::choosing::{LeastWorn, Pack, Spread};
 use super::co_allocate::CoAllocate;
+use super::deploy::Deploy;
 use super::fair_share::FairShare;
 use super::fcfs::Fcfs;
 use super::first_fit::FirstFit;
@@ -63,6 +64,7 @@ impl Default for Registry {
             site_authority: Known::new("site authority"),
         }
         .with_service_manager::<Adaptive>("adaptive")
+        .with_service_manager::<Deploy>("deploy")
         .with_service_manager::<Jobs>("jobs")
         .with_service_manager::<StaticList>("static")
         .with_broker::<Auction>("auction")

@@ -114,6 +114,13 @@ impl ServiceManager {
             | Fact::RestReturned(_)
             | Fact::RestRefused(_)
             | Fact::RestCredited(_) => self.of_rest(at, fact),
+            Fact::PlanRequested(_)
+            | Fact::PlanProposed(_)
+            | Fact::PlanAccepted(_)
+            | Fact::PackageReported(_)
+            | Fact::PackageRemoved(_)
+            | Fact::PlanEnded(_)
+            | Fact::PlanForgotten(_) => self.of_plan(at, fact)?,
         }
         Ok(())
     }
@@ -194,6 +201,7 @@ impl ServiceManager {
         self.state.timers.set(Timer::Refused(id), None);
         self.forget_rest(id);
         self.state.replacements.remove(&id.number);
+        self.forget_installs(id, at);
         self.wait_no_more(id);
         self.state.pending.settle(&Obligation::Victims(id));
         let Some(lease) = self.state.leases.remove(&id) else {
@@ -549,7 +557,9 @@ fn owe_steps(
                 | Obligation::Rest(_)
                 | Obligation::RestCredit(_)
                 | Obligation::Warn(..)
-                | Obligation::Common(_) => false,
+                | Obligation::Common(_)
+                | Obligation::Install(..)
+                | Obligation::Remove(..) => false,
             };
             let joins = pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
             let joins: Vec<_> = joins.filter(|key| gone(key)).copied().collect();

@@ -12,6 +12,7 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::service_manager::Victims;
 use crate::service_manager::mapper::Ask;
+use crate::service_manager::plan::PlanCommand;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::recall::Accepts;
@@ -139,6 +140,8 @@ pub enum Command {
         /// When the units are left by, ready or not.
         by: Time,
     },
+    /// Plans of packages.
+    Plan(PlanCommand),
 }
 
 /// A part of a ticket that is handed on.

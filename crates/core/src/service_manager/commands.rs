@@ -85,6 +85,7 @@ impl ServiceManager {
             Command::Victims { lease, units } => self.name_victims(now, lease, units, out),
             Command::Recall { ticket, units, from } => self.recall(now, ticket, (units, from), out),
             Command::Hasten { lease, by } => self.hasten(now, lease, by, out),
+            Command::Plan(command) => self.plan_command(now, command, out),
         };
         if let Err(cause) = done {
             out.problems.push(Problem::Command(cause));
@@ -113,6 +114,9 @@ impl ServiceManager {
         }
         for ask in decision.asks {
             done.push(self.ask(now, ask, None, out));
+        }
+        for choice in decision.plans {
+            done.push(self.answer_plan(now, choice, out));
         }
         self.pass_gates(now, decision.round, out);
         let bad = done.into_iter().filter_map(Result::err);

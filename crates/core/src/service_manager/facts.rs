@@ -1,5 +1,6 @@
 //! The facts of a service manager.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use crate::actor::Role;
@@ -13,6 +14,7 @@ use crate::model::time::{Span, Term, Time};
 use crate::service_manager::consult::GateAnswer;
 use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::AfterLeave;
+use crate::service_manager::plan::{Placed, PlanNode, PlanOutcome, PlanRequest};
 use crate::service_manager::sequence::Gate;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
@@ -593,5 +595,67 @@ facts! {
     RestCredited = "service-manager.rest-credited" 1 {
         /// The lease.
         lease: LeaseId,
+    }
+
+    /// The mapper is asked for a plan of packages on nodes.
+    PlanRequested = "service-manager.plan-requested" 1 {
+        /// The number of the plan.
+        plan: u64,
+        /// What is asked for.
+        request: PlanRequest,
+    }
+
+    /// The plan is computed, and holds its nodes from now on.
+    PlanProposed = "service-manager.plan-proposed" 1 {
+        /// The plan.
+        plan: u64,
+        /// What the mapper made of it.
+        placed: Placed,
+        /// What it is worth by its objective.
+        worth: String,
+        /// Its nodes by their names.
+        nodes: BTreeMap<String, PlanNode>,
+    }
+
+    /// The packages of a plan are installed from now on.
+    PlanAccepted = "service-manager.plan-accepted" 1 {
+        /// The plan.
+        plan: u64,
+    }
+
+    /// A package is installed on a node, or could not be.
+    PackageReported = "service-manager.package-reported" 1 {
+        /// The plan.
+        plan: u64,
+        /// The number of the installation.
+        number: u32,
+        /// Set if it could not.
+        error: Option<String>,
+    }
+
+    /// A package is removed from a node, or could not be.
+    PackageRemoved = "service-manager.package-removed" 1 {
+        /// The plan.
+        plan: u64,
+        /// The number of the installation.
+        number: u32,
+        /// Set if it could not.
+        error: Option<String>,
+    }
+
+    /// A plan holds no nodes any more.
+    PlanEnded = "service-manager.plan-ended" 1 {
+        /// The plan.
+        plan: u64,
+        /// How it ended.
+        outcome: PlanOutcome,
+        /// Why.
+        why: Vec<String>,
+    }
+
+    /// A plan is not remembered any more.
+    PlanForgotten = "service-manager.plan-forgotten" 1 {
+        /// The plan.
+        plan: u64,
     }
 }

@@ -64,6 +64,7 @@ impl ServiceManager {
                 Timer::Refused(id) => self.refused_due(now, id, out),
                 Timer::Rest(id) => self.rest_due(now, id, out),
                 Timer::Sequence(id) => self.sequence_due(now, id, out),
+                Timer::Plan(plan) => self.plan_due(now, plan, out),
             }
         }
     }
@@ -557,6 +558,7 @@ impl ServiceManager {
             Step::Leave => Obligation::Leave(lease, unit),
             Step::Modify => return self.told(now, done, out),
             Step::Warn => return self.warned(now, done, out),
+            Step::Install | Step::Remove => return self.package_done(now, done, out),
             Step::Setup | Step::Teardown => return out.problems.push(super::wrong("site's step")),
         };
         let held = self.lease(lease).and_then(State::held);

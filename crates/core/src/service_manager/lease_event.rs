@@ -89,6 +89,13 @@ impl Fact {
             | Self::Unblocked(_)
             | Self::GateReached(_)
             | Self::GateAnswered(_)
+            | Self::PlanRequested(_)
+            | Self::PlanProposed(_)
+            | Self::PlanAccepted(_)
+            | Self::PackageReported(_)
+            | Self::PackageRemoved(_)
+            | Self::PlanEnded(_)
+            | Self::PlanForgotten(_)
             | Self::Woken(_) => return None,
         })
     }

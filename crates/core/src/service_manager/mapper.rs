@@ -16,6 +16,7 @@ use crate::wire::proviso::Provisos;
 use crate::wire::request::Item;
 
 pub use super::consult::GateAnswer;
+pub use super::plan::{NodePlacement, NodeView, Placed, PlanAnswer, PlanChoice, Profile, Proposal};
 pub use super::view::{Ahead, GateView, LeaseView, Stage, View};
 
 /// Decides what a guest asks for, keeps and gives back.
@@ -145,6 +146,9 @@ pub struct Decision {
     pub shortens: Vec<Shorten>,
     /// What to give back.
     pub closes: Vec<LeaseId>,
+    /// What becomes of plans that are asked for; those that are not named wait.
+    #[serde(default)]
+    pub plans: Vec<PlanChoice>,
     /// What to remember, if that changed.
     pub memo: Option<Memo>,
     /// When to be asked again even if nothing happens.

@@ -18,6 +18,7 @@ mod revise;
 mod handle;
 pub mod machine;
 pub mod mapper;
+pub mod plan;
 mod lease_event;
 mod modify;
 mod recall;
@@ -173,6 +174,10 @@ enum Obligation {
     RestCredit(LeaseId),
     /// What an actor of any role owes a peer.
     Common(PeerObligation),
+    /// The guest's driver, of a package on a unit, under the number of the installation.
+    Install(LeaseId, UnitId, u32),
+    /// That the package is to go.
+    Remove(LeaseId, UnitId, u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -192,6 +197,8 @@ enum Timer {
     Rest(LeaseId),
     /// What a lease waits for has changed.
     Sequence(LeaseId),
+    /// A plan of packages ends, or is forgotten.
+    Plan(u64),
 }
 
 impl ServiceManager {
@@ -301,6 +308,12 @@ impl ServiceManager {
             Obligation::Rest(id) => self.rest_message(id).and_then(post),
             Obligation::RestCredit(id) => self.rest_credit(id).and_then(post),
             Obligation::Common(duty) => self.duty_message(duty, cause),
+            Obligation::Install(id, unit, number) => {
+                self.package_call((id, unit), (Step::Install, number))
+            }
+            Obligation::Remove(id, unit, number) => {
+                self.package_call((id, unit), (Step::Remove, number))
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
 use super::group::Group;
+use super::plan::Plans;
 use super::request::{self, Request};
 use super::rest::Rest;
 use super::split::Splits;
@@ -56,6 +57,8 @@ pub(crate) struct State {
     pub(super) epochs: BTreeMap<(ActorId, UnitId), Epoch>,
     /// The leases for which others were asked instead of units that failed, by the number of the request.
     pub(super) replacements: BTreeMap<u64, LeaseId>,
+    /// Packages on nodes.
+    pub(super) plans: Plans,
 }
 
 impl State {

@@ -28,7 +28,7 @@ impl ServiceManager {
         let gone = gone.map_or(stop, |at| stop.min(at.minus(margin)));
         match step {
             Step::Join | Step::Modify => Some(gone.minus(self.leave_before)),
-            Step::Leave => Some(gone),
+            Step::Leave | Step::Install | Step::Remove => Some(gone),
             // A warning has the deadline of its notice.
             Step::Setup | Step::Teardown | Step::Warn => None,
         }

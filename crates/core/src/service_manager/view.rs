@@ -6,6 +6,7 @@ use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
 use super::machine;
+use super::plan::{NodeView, Proposal};
 use super::sequence::Gate;
 use super::state::State;
 use super::{Lease, ServiceManager};
@@ -34,6 +35,8 @@ pub struct View {
     ending: OrdSet<(Time, LeaseId)>,
     index: Index,
     gates: Vec<GateView>,
+    proposals: Vec<Proposal>,
+    nodes: Vec<NodeView>,
 }
 
 /// What views show that is not kept for another purpose. It follows from the state.
@@ -166,7 +169,10 @@ impl ServiceManager {
         let brokers = self.base.peers_of(Role::Broker);
         let gates = self.at_gates().into_iter();
         let gates = gates.filter_map(|(lease, gate, _)| self.gate_view(lease, gate));
+        let proposals = self.proposals();
         Some(View {
+            nodes: if proposals.is_empty() { Vec::new() } else { self.nodes() },
+            proposals,
             now,
             round,
             memo: self.state.rounds.memo(),
@@ -210,6 +216,16 @@ impl View {
     /// that they wait for the mapper.
     pub fn gates(&self) -> &[GateView] {
         &self.gates
+    }
+
+    /// The plans of packages that are asked for, the first to be asked for first.
+    pub fn proposals(&self) -> &[Proposal] {
+        &self.proposals
+    }
+
+    /// The units that the guest uses, if plans are asked for.
+    pub fn nodes(&self) -> &[NodeView] {
+        &self.nodes
     }
 
     /// All leases that are remembered, by number.
@@ -277,6 +293,10 @@ struct Plain {
     leases: Vec<LeaseView>,
     #[serde(default)]
     gates: Vec<GateView>,
+    #[serde(default)]
+    proposals: Vec<Proposal>,
+    #[serde(default)]
+    nodes: Vec<NodeView>,
 }
 
 impl From<View> for Plain {
@@ -290,6 +310,8 @@ impl From<View> for Plain {
             held: view.holdings,
             brokers: view.brokers,
             gates: view.gates,
+            proposals: view.proposals,
+            nodes: view.nodes,
         }
     }
 }
@@ -306,6 +328,8 @@ impl From<Plain> for View {
             brokers: plain.brokers,
             ending: with_units.map(|lease| (lease.term.end(), lease.id)).collect(),
             gates: plain.gates,
+            proposals: plain.proposals,
+            nodes: plain.nodes,
             index: Index { leases: plain.leases.into_iter().map(|l| (l.id, l)).collect() },
         }
     }

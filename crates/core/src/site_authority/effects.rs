@@ -47,9 +47,13 @@ impl SiteAuthority {
         let wanted = self.state.leases.get(&tenant).and_then(|lease| lease.configuration_to_be());
         let (number, configuration) = match step {
             Step::Modify => (*modifications, wanted.unwrap_or(configuration)),
-            Step::Setup | Step::Teardown | Step::Join | Step::Leave | Step::Warn => {
-                (0, configuration)
-            }
+            Step::Setup
+            | Step::Teardown
+            | Step::Join
+            | Step::Leave
+            | Step::Warn
+            | Step::Install
+            | Step::Remove => (0, configuration),
         };
         Some(Effect::Call(Call {
             site: self.base.id(),
@@ -72,7 +76,7 @@ impl SiteAuthority {
         let lease = match step {
             Step::Setup | Step::Modify => Some(tenant),
             Step::Teardown => self.state.units.get(&id)?.state.tenant(),
-            Step::Join | Step::Leave | Step::Warn => None,
+            Step::Join | Step::Leave | Step::Warn | Step::Install | Step::Remove => None,
         };
         Some(self.state.leases.get(&lease?)?.term.end())
     }

@@ -328,7 +328,7 @@ impl SiteAuthority {
             Step::Setup => Obligation::Setup(unit),
             Step::Teardown => Obligation::Teardown(unit),
             Step::Modify => return self.modify_done(now, done, out),
-            Step::Join | Step::Leave | Step::Warn => {
+            Step::Join | Step::Leave | Step::Warn | Step::Install | Step::Remove => {
                 return out.problems.push(super::wrong("guest's step"));
             }
         };

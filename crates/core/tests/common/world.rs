@@ -11,6 +11,7 @@ use tenure_core::actor::{Actor, Peer, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::driver::{Call, DriverError, Step};
+use tenure_core::mapper::deploy::Deploy;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::model::name::Name;
@@ -24,7 +25,7 @@ use tenure_core::runtime::mapper::AnyMapper;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::facts as service_manager;
-use tenure_core::service_manager::mapper::{Ask, Decision, ServiceManagerMapper, View};
+use tenure_core::service_manager::mapper::Ask;
 use tenure_core::site_authority::mapper::SiteAuthorityMapper;
 use tenure_core::site_authority::{Limits, SiteAuthority};
 use tenure_core::wire::message::{Envelope, Sealed};
@@ -82,15 +83,6 @@ impl Default for Scene {
             suspicious: false,
             audited: false,
         }
-    }
-}
-
-/// A guest's mapper that wants nothing: the tests command.
-struct Idle;
-
-impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View) -> Decision {
-        Decision { round: view.round(), ..Decision::default() }
     }
 }
 
@@ -244,7 +236,7 @@ impl Scene {
         for (who, name) in [(GUEST, "guest"), (RIVAL, "rival")] {
             world.add(who, move || {
                 let actor = ServiceManager::new(setup(who, name), leave_before);
-                HostedActor::service_manager(actor, Box::new(Idle))
+                HostedActor::service_manager(actor, Box::new(Deploy::default()))
             });
         }
         let everybody: Vec<u8> = world.players.keys().copied().collect();
@@ -574,7 +566,9 @@ fn done(call: &Call, works: bool) -> DriverResult {
     let properties = match call.step {
         Step::Setup => address,
         Step::Modify => call.properties.clone(),
-        Step::Teardown | Step::Join | Step::Leave | Step::Warn => Properties::default(),
+        Step::Teardown | Step::Join | Step::Leave | Step::Warn | Step::Install | Step::Remove => {
+            Properties::default()
+        }
     };
     let outcome = if works { Ok(properties) } else { Err(DriverError("it burns".to_owned())) };
     let Call { unit, epoch, step, number, lease, .. } = *call;

@@ -29,9 +29,10 @@ use tenure_laws::LAWS;
 
 use crate::common::world::What;
 use crate::common::{
-    BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, signer, term, units,
+    BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, properties, signer,
+    term, units,
 };
-use crate::lives::{Tape, honest, stacked};
+use crate::lives::{Tape, honest, planned, stacked};
 
 /// A change of an honest life, the law that it breaks, and part of the expected report.
 struct Breach {
@@ -383,6 +384,35 @@ const BREACHES: &[Breach] = &[
         tape.stop_after(requested);
         tape.end = tape.shown[requested].at;
     }),
+    breach("S24", "in plan 2 while plan 1 holds it", |tape| {
+        *tape = planned();
+        let nodes = proposed(tape, 0).nodes.clone();
+        proposed(tape, 1).nodes = nodes;
+    }),
+    breach("S24", "plan 2 of guest has not ended, though it was to by 1m", |tape| {
+        *tape = planned();
+        let fact = tape.guest(GUEST, "service-manager.plan-requested", 1);
+        let service_manager::Fact::PlanRequested(fact) = fact else { panic!() };
+        fact.request.until = at(60);
+    }),
+    breach("S24", "takes a report on plan 2, which is not accepted", |tape| {
+        *tape = planned();
+        let fact = tape.guest(GUEST, "service-manager.package-reported", 0);
+        let service_manager::Fact::PackageReported(fact) = fact else { panic!() };
+        fact.plan = 2;
+    }),
+    breach("S24", "has install of svc/db/1.0/main/1.0 on u0 called, which no plan has", |tape| {
+        *tape = planned();
+        let joins =
+            |what: &What| matches!(what, What::Called(GUEST, call) if call.step == Step::Join);
+        let place = tape.find(0, joins);
+        let What::Called(_, call) = &tape.shown[place].what else { panic!() };
+        let mut call = call.clone();
+        call.step = Step::Install;
+        call.properties = properties("package", "svc/db/1.0/main/1.0");
+        let place = tape.nth(GUEST, "service-manager.plan-accepted", 0);
+        tape.insert_after(place, What::Called(GUEST, call));
+    }),
 ];
 
 fn entry(at: Time, fact: impl Into<Fact>) -> Entry {
@@ -421,6 +451,12 @@ fn closed(tape: &mut Tape, n: usize) -> &mut site_authority::LeaseClosed {
 fn extended(tape: &mut Tape) -> &mut site_authority::LeaseExtended {
     let fact = tape.site("site.lease-extended", 0);
     let site_authority::Fact::LeaseExtended(fact) = fact else { panic!() };
+    fact
+}
+
+fn proposed(tape: &mut Tape, n: usize) -> &mut service_manager::PlanProposed {
+    let fact = tape.guest(GUEST, "service-manager.plan-proposed", n);
+    let service_manager::Fact::PlanProposed(fact) = fact else { panic!() };
     fact
 }
 

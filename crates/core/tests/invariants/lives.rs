@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::facts as broker;
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::mapper::Ask;
+use tenure_core::service_manager::plan::{
+    HOLD, PackageReport, PlanCommand, PlanRequest, WantedPackages, WantedPart,
+};
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::wire::recall::Accepts;
@@ -210,6 +214,33 @@ pub(crate) fn stacked() -> Tape {
     let scene = Scene { audited: true, suspicious: true, stacked: true, ..Scene::default() };
     let mut world = scene.open();
     world.ask(GUEST, ask_for(1, 0, HOUR));
+    world.ask(RIVAL, ask_for(1, 0, HOUR));
+    world.advance(3 * HOUR);
+    Tape::of(world)
+}
+
+/// Two nodes with a plan each, one of which is accepted and reported; the other one lapses.
+pub(crate) fn planned() -> Tape {
+    let mut world = Scene { audited: true, suspicious: true, ..Scene::default() }.open();
+    world.ask(GUEST, ask_for(2, 0, HOUR));
+    for _ in 0..2 {
+        let part = WantedPart {
+            package: Some("svc/web/1.0/main/1.0".to_owned()),
+            ..WantedPart::new("web")
+        };
+        let request = PlanRequest {
+            wanted: WantedPackages { parts: vec![part], ..WantedPackages::default() },
+            ..PlanRequest::new(Name::literal("main"), world.now.plus(HOLD))
+        };
+        world.command(GUEST, GuestCommand::Plan(PlanCommand::Propose(Box::new(request))));
+    }
+    world.command(GUEST, GuestCommand::Plan(PlanCommand::Accept { plan: 1 }));
+    world.restart(GUEST);
+    let package = "svc/web/1.0/main/1.0".to_owned();
+    let reports = vec![PackageReport { node: "peer/u0".to_owned(), package, error: None }];
+    world.command(GUEST, GuestCommand::Plan(PlanCommand::Report { plan: 1, reports }));
+    // Something is done by others while the second plan holds its node.
+    world.advance(20 * 60);
     world.ask(RIVAL, ask_for(1, 0, HOUR));
     world.advance(3 * HOUR);
     Tape::of(world)

@@ -309,7 +309,13 @@ fn a_lease_that_is_given_back_or_over_is_not_extended() {
     let mut world = Scene { leave_before: Span::MINUTE, ..Scene::default() }.open();
     world.driver = |call| match call.step {
         Step::Leave => Reaction::Waits,
-        Step::Setup | Step::Teardown | Step::Join | Step::Modify | Step::Warn => Reaction::Works,
+        Step::Setup
+        | Step::Teardown
+        | Step::Join
+        | Step::Modify
+        | Step::Warn
+        | Step::Install
+        | Step::Remove => Reaction::Works,
     };
     let lease = world.ask(GUEST, ask_for(2, 0, HOUR));
     world.advance(600);

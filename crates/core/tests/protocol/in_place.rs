@@ -142,7 +142,13 @@ fn a_lease_that_ends_while_it_is_changed_is_cleaned_as_ever() {
     let (mut world, lease) = leased(scene(4, false), 2);
     world.driver = |call| match call.step {
         Step::Modify => Reaction::Waits,
-        Step::Setup | Step::Teardown | Step::Join | Step::Leave | Step::Warn => Reaction::Works,
+        Step::Setup
+        | Step::Teardown
+        | Step::Join
+        | Step::Leave
+        | Step::Warn
+        | Step::Install
+        | Step::Remove => Reaction::Works,
     };
     change(&mut world, lease, "v2");
     assert_eq!(world.state(GUEST, lease), "Active+modifying");
@@ -181,7 +187,13 @@ fn a_share_waits_until_the_one_before_it_is_cleaned() {
     let (mut world, lease) = leased(scene(1000, true), 700);
     world.driver = |call| match call.step {
         Step::Teardown => Reaction::Waits,
-        Step::Setup | Step::Modify | Step::Join | Step::Leave | Step::Warn => Reaction::Works,
+        Step::Setup
+        | Step::Modify
+        | Step::Join
+        | Step::Leave
+        | Step::Warn
+        | Step::Install
+        | Step::Remove => Reaction::Works,
     };
     world.command(GUEST, GuestCommand::Close { lease });
     let next = world.ask(RIVAL, ask_for(500, 600, HOUR));
@@ -197,7 +209,13 @@ fn a_share_that_cannot_be_set_up_is_lost_as_a_whole() {
     let mut world = scene(1000, true).open();
     world.driver = |call| match call.step {
         Step::Setup => Reaction::Fails,
-        Step::Teardown | Step::Modify | Step::Join | Step::Leave | Step::Warn => Reaction::Works,
+        Step::Teardown
+        | Step::Modify
+        | Step::Join
+        | Step::Leave
+        | Step::Warn
+        | Step::Install
+        | Step::Remove => Reaction::Works,
     };
     let lease = world.ask(GUEST, ask_for(500, 0, HOUR));
     assert_eq!(world.state(GUEST, lease), "Closed");
@@ -210,7 +228,13 @@ fn a_share_that_cannot_be_cleaned_takes_up_its_part_until_it_is_reset() {
     let (mut world, lease) = leased(scene(1000, true), 700);
     world.driver = |call| match call.step {
         Step::Teardown => Reaction::Fails,
-        Step::Setup | Step::Modify | Step::Join | Step::Leave | Step::Warn => Reaction::Works,
+        Step::Setup
+        | Step::Modify
+        | Step::Join
+        | Step::Leave
+        | Step::Warn
+        | Step::Install
+        | Step::Remove => Reaction::Works,
     };
     world.command(GUEST, GuestCommand::Close { lease });
     assert_eq!(world.units_in("Quarantined"), 1);
@@ -242,7 +266,13 @@ fn a_share_that_was_not_made_smaller_keeps_others_waiting() {
     let (mut world, lease) = leased(scene(1000, true), 700);
     world.driver = |call| match call.step {
         Step::Modify => Reaction::Fails,
-        Step::Setup | Step::Teardown | Step::Join | Step::Leave | Step::Warn => Reaction::Works,
+        Step::Setup
+        | Step::Teardown
+        | Step::Join
+        | Step::Leave
+        | Step::Warn
+        | Step::Install
+        | Step::Remove => Reaction::Works,
     };
     let (shrink, victims) = (units(300), Victims::Youngest);
     world.command(GUEST, GuestCommand::Flex { lease, shrink, victims });

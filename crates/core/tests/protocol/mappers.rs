@@ -312,11 +312,15 @@ fn a_guests_mapper_that_wants_what_cannot_be_had_gets_the_rest() {
         flexes: Vec::new(),
         shortens: Vec::new(),
         closes: vec![unknown],
+        plans: vec![service_manager::PlanChoice {
+            plan: 7,
+            answer: service_manager::PlanAnswer::None(Vec::new()),
+        }],
         memo: None,
         wake: Some(world.now),
     };
     let out = world.hand(GUEST, Input::Decision(Decision::ServiceManager(decision)));
-    assert_eq!(out.problems.len(), 4);
+    assert_eq!(out.problems.len(), 5);
     assert_eq!(kinds(&out), ["service-manager.asked", "service-manager.mapper-answered"]);
     world.run();
     assert_eq!(world.state(GUEST, LeaseId { number: 1, part: 0 }), "Active");

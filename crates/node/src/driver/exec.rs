@@ -189,7 +189,9 @@ impl DriverSteps for Exec {
         }
         let (program, due) = match step {
             Step::Setup | Step::Join => (&self.begin, Standing::Up),
-            Step::Teardown | Step::Leave | Step::Warn => (&self.end, Standing::Down),
+            Step::Teardown | Step::Leave | Step::Warn | Step::Install | Step::Remove => {
+                (&self.end, Standing::Down)
+            }
             Step::Modify => (self.modify.as_ref().unwrap_or(&self.begin), Standing::Up),
         };
         // A probe does not say which configuration a unit has: the program is run again.

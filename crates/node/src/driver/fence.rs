@@ -140,7 +140,7 @@ impl Rank {
             Step::Join | Step::Leave => (call.number, 0),
             Step::Modify => (known, call.number),
             // A warning is not a step of the unit, and is not fenced.
-            Step::Setup | Step::Teardown | Step::Warn => (0, 0),
+            Step::Setup | Step::Teardown | Step::Warn | Step::Install | Step::Remove => (0, 0),
         };
         Self { epoch, again, step, number }
     }
@@ -398,7 +398,9 @@ impl<D: DriverSteps> ResourceDriver for Site<D> {
             Step::Setup | Step::Teardown => self.fence.perform(&self.steps, call),
             Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
             Step::Modify => Err(not_supported()),
-            Step::Join | Step::Leave | Step::Warn => Err(not_ours(call.step)),
+            Step::Join | Step::Leave | Step::Warn | Step::Install | Step::Remove => {
+                Err(not_ours(call.step))
+            }
         };
         Answer { outcome, after: Span::ZERO }
     }
@@ -423,7 +425,9 @@ impl<D: DriverSteps> GuestDriver for Guest<D> {
             Step::Join | Step::Leave => self.fence.perform(&self.steps, call),
             Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
             Step::Modify => Err(not_supported()),
-            Step::Setup | Step::Teardown | Step::Warn => Err(not_ours(call.step)),
+            Step::Setup | Step::Teardown | Step::Warn | Step::Install | Step::Remove => {
+                Err(not_ours(call.step))
+            }
         };
         Answer { outcome, after: Span::ZERO }
     }

@@ -160,7 +160,12 @@ impl DriverSteps for Links {
                 }
                 share.properties()
             }
-            Step::Teardown | Step::Join | Step::Leave | Step::Warn => {
+            Step::Teardown
+            | Step::Join
+            | Step::Leave
+            | Step::Warn
+            | Step::Install
+            | Step::Remove => {
                 self.give_back(&mut shares, key, &tools)?;
                 Ok(Properties::default())
             }

@@ -86,7 +86,7 @@ impl DriverSteps for Members {
         let key = work.key();
         let joins = match work.call.step {
             Step::Join | Step::Setup | Step::Modify => Some(self.line(work)?),
-            Step::Leave | Step::Teardown | Step::Warn => None,
+            Step::Leave | Step::Teardown | Step::Warn | Step::Install | Step::Remove => None,
         };
         let mut members = hold(&self.members);
         let mut changed = members.clone();

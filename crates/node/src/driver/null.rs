@@ -126,8 +126,8 @@ fn fence(home: &Path, durable: bool) -> io::Result<Arc<Fence>> {
 impl<F> Null<F> {
     fn slowly(&self, call: &Call, answer: Answer) -> Answer {
         let pause = match call.step {
-            Step::Setup | Step::Join | Step::Modify => self.begin,
-            Step::Teardown | Step::Leave | Step::Warn => self.end,
+            Step::Setup | Step::Join | Step::Modify | Step::Install => self.begin,
+            Step::Teardown | Step::Leave | Step::Warn | Step::Remove => self.end,
         };
         // A refusal is no work.
         let after = if answer.outcome.is_ok() { pause.of(call) } else { Span::ZERO };
@@ -148,6 +148,15 @@ impl ResourceDriver for Null<Site<Nothing>> {
 impl GuestDriver for Null<Guest<Nothing>> {
     fn perform(&self, call: &Call) -> Answer {
         self.slowly(call, self.fenced.perform(call))
+    }
+
+    fn installs(&self) -> bool {
+        true
+    }
+
+    fn package(&self, call: &Call) -> Answer {
+        let outcome = Ok(Properties::default());
+        self.slowly(call, Answer { outcome, after: Span::ZERO })
     }
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {

@@ -101,7 +101,13 @@ impl DriverSteps for Units {
                 let process = self.programs.begin(work, self.settings.command.0.clone())?;
                 self.properties(key, &process, Some(host), port)
             }
-            Step::Teardown | Step::Join | Step::Leave | Step::Modify | Step::Warn => {
+            Step::Teardown
+            | Step::Join
+            | Step::Leave
+            | Step::Modify
+            | Step::Warn
+            | Step::Install
+            | Step::Remove => {
                 self.programs.end(work)?;
                 self.roster.release(key)?;
                 Ok(Properties::default())

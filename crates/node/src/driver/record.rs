@@ -109,7 +109,7 @@ impl Record {
         match step {
             Step::Modify => self.modification,
             Step::Join | Step::Leave => self.again,
-            Step::Setup | Step::Teardown | Step::Warn => 0,
+            Step::Setup | Step::Teardown | Step::Warn | Step::Install | Step::Remove => 0,
         }
     }
 

@@ -100,6 +100,10 @@ fn none_is_unlisted(home: &Path, listed: &[PathBuf]) -> Result<(), DriverSetting
     Ok(())
 }
 
+fn no_installer() -> DriverError {
+    DriverError("no driver of the guest installs packages".to_owned())
+}
+
 fn is_joined(record: &Record) -> bool {
     !matches!(record.newest(), Some((Step::Leave, Progress::Done(_) | Progress::Failed(_))))
 }
@@ -122,7 +126,7 @@ impl GuestDriver for Several {
                     }
                 }
             }
-            Step::Leave | Step::Teardown | Step::Warn => {
+            Step::Leave | Step::Teardown | Step::Warn | Step::Install | Step::Remove => {
                 for (name, driver) in self.drivers.iter().rev() {
                     // One that panics must not keep the others from leaving.
                     let left = catch_unwind(AssertUnwindSafe(|| driver.perform(call)));
@@ -131,6 +135,21 @@ impl GuestDriver for Several {
                 }
             }
         }
+        Answer { after: combined.after, outcome: combined.outcome() }
+    }
+
+    fn installs(&self) -> bool {
+        self.drivers.iter().any(|(_, driver)| driver.installs())
+    }
+
+    /// Has the first that installs packages do so.
+    fn package(&self, call: &Call) -> Answer {
+        let installer = self.drivers.iter().find(|(_, driver)| driver.installs());
+        let Some((name, driver)) = installer.or(self.drivers.first()) else {
+            return Answer { outcome: Err(no_installer()), after: Span::ZERO };
+        };
+        let mut combined = CombinedAnswer::default();
+        combined.add(name, driver.package(call));
         Answer { after: combined.after, outcome: combined.outcome() }
     }
 

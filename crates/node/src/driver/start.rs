@@ -84,7 +84,12 @@ impl DriverSteps for Started {
                 self.programs.begin(work, command)?;
                 self.probe(work.key(), None)
             }
-            Step::Leave | Step::Teardown | Step::Modify | Step::Warn => {
+            Step::Leave
+            | Step::Teardown
+            | Step::Modify
+            | Step::Warn
+            | Step::Install
+            | Step::Remove => {
                 self.programs.end(work)?;
                 Ok(Properties::default())
             }

@@ -215,8 +215,8 @@ impl Calls {
 
     fn lane(&mut self, step: Step) -> &mut Lane {
         match step {
-            Step::Setup | Step::Join | Step::Modify => &mut self.begin,
-            Step::Teardown | Step::Leave => &mut self.end,
+            Step::Setup | Step::Join | Step::Modify | Step::Install => &mut self.begin,
+            Step::Teardown | Step::Leave | Step::Remove => &mut self.end,
             Step::Warn => &mut self.warn,
         }
     }

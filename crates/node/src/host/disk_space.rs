@@ -10,6 +10,7 @@ use actix::{AsyncContext as _, Context};
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::runtime::{Command, Input};
 use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::plan::PlanCommand;
 use tenure_core::site_authority::Command as SiteCommand;
 use tracing::{debug, info, warn};
 
@@ -46,12 +47,14 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Flex { .. }
                 | GuestCommand::Modify { .. }
                 | GuestCommand::Shorten { .. }
+                | GuestCommand::Plan(PlanCommand::Propose(_) | PlanCommand::Accept { .. })
                 | GuestCommand::Revise { .. } => true,
                 GuestCommand::Withdraw { .. }
                 | GuestCommand::Close { .. }
                 | GuestCommand::Victims { .. }
                 | GuestCommand::Hasten { .. }
                 | GuestCommand::Recall { .. }
+                | GuestCommand::Plan(PlanCommand::Release { .. } | PlanCommand::Report { .. })
                 | GuestCommand::Keys(_)
                 | GuestCommand::Peers(_) => false,
             },

@@ -17,7 +17,10 @@ use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::Victims;
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper as service_manager;
-use tenure_core::service_manager::mapper::{Ask, Extend, Flex, GateAnswer, GateChoice, Shorten};
+use tenure_core::service_manager::mapper::{
+    Ask, Extend, Flex, GateAnswer, GateChoice, NodePlacement, Placed, PlanAnswer, PlanChoice,
+    Shorten,
+};
 use tenure_core::site_authority::mapper as site_authority;
 use tenure_core::site_authority::mapper::Assignment;
 use tenure_core::wire::offer::Reply;
@@ -129,6 +132,7 @@ impl World {
                         .map(|_| odd_shorten(sampler, time, term))
                         .collect(),
                     closes: (0..sampler.below(2)).map(|_| odd_lease(sampler)).collect(),
+                    plans: (1..3).map(odd_plan).collect(),
                 };
             }
             Decision::Broker(decision) => {
@@ -209,6 +213,16 @@ fn odd_gate(number: u64, round: u64) -> GateChoice {
         _ => GateAnswer::GiveUp,
     };
     GateChoice { lease, answer, reason: "nonsense".to_owned() }
+}
+
+/// A plan that is not good, or of nothing that was asked for.
+fn odd_plan(number: u64) -> PlanChoice {
+    let placement = NodePlacement {
+        placement: BTreeMap::from([("odd".to_owned(), vec!["nowhere".to_owned()])]),
+        ..NodePlacement::default()
+    };
+    let placed = Placed { placement, profiles: Vec::new(), proven: true, others: Vec::new() };
+    PlanChoice { plan: number, answer: PlanAnswer::Placed(placed) }
 }
 
 /// A request that no service manager may send: too many items, too short, or the wrong way round.

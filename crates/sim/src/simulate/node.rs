@@ -149,6 +149,6 @@ fn other(step: Step) -> Step {
         Step::Setup => Step::Teardown,
         Step::Teardown => Step::Setup,
         Step::Join | Step::Modify => Step::Leave,
-        Step::Leave | Step::Warn => Step::Join,
+        Step::Leave | Step::Warn | Step::Install | Step::Remove => Step::Join,
     }
 }

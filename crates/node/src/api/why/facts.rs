@@ -267,7 +267,14 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::Unblocked(fact) => Some(format!("to {}", fact.gate.word())),
         F::GateReached(fact) => Some(format!("to {}", fact.gate.word())),
         F::GateAnswered(fact) => Some(fact.reason.clone()),
-        F::RecallLifted(_)
+        F::PackageReported(fact) => fact.error.clone(),
+        F::PackageRemoved(fact) => fact.error.clone(),
+        F::PlanEnded(fact) => Some(fact.outcome.word().to_owned()),
+        F::PlanRequested(_)
+        | F::PlanProposed(_)
+        | F::PlanAccepted(_)
+        | F::PlanForgotten(_)
+        | F::RecallLifted(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::SignalObserved(_)

@@ -1,0 +1,249 @@
+//! How facts change plans.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::machine::{Event, Phase, PlanOutcome};
+use super::{Install, InstallState, PlanRecord, Proposed};
+use crate::actor::fact::BadFact;
+use crate::driver::UnitId;
+use crate::model::slice::LeaseId;
+use crate::model::time::Time;
+use crate::mutants::mutant;
+use crate::service_manager::facts::{
+    Fact, PackageRemoved, PackageReported, PlanAccepted, PlanEnded, PlanForgotten, PlanProposed,
+    PlanRequested,
+};
+use crate::service_manager::{Obligation, ServiceManager, Timer};
+use crate::ticket::ledger::LEDGER_RETENTION;
+
+impl ServiceManager {
+    /// Applies a fact about a plan.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the facts of plans are a few of many")]
+    pub(in crate::service_manager) fn of_plan(
+        &mut self,
+        at: Time,
+        fact: &Fact,
+    ) -> Result<(), BadFact> {
+        match fact {
+            Fact::PlanRequested(fact) => self.plan_requested(at, fact),
+            Fact::PlanProposed(fact) => return self.plan_proposed(fact),
+            Fact::PlanAccepted(fact) => return self.plan_accepted(at, fact),
+            Fact::PackageReported(fact) => return self.package_reported(fact),
+            Fact::PackageRemoved(fact) => return self.package_removed(at, fact),
+            Fact::PlanEnded(fact) => return self.plan_ended(at, fact),
+            Fact::PlanForgotten(fact) => self.plan_forgotten(fact),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn plan_requested(&mut self, at: Time, fact: &PlanRequested) {
+        let plans = &mut self.state.plans;
+        plans.last = plans.last.max(fact.plan);
+        let record = PlanRecord {
+            asked_at: at,
+            request: fact.request.clone(),
+            phase: Phase::Requested,
+            proposed: None,
+            why: Vec::new(),
+            installs: None,
+        };
+        plans.plans.insert(fact.plan, record);
+        let until = (!mutant!(PlansNeverLapse)).then_some(fact.request.until);
+        self.state.timers.set(Timer::Plan(fact.plan), until);
+        self.state.rounds.call();
+    }
+
+    fn step_plan(&mut self, plan: u64, event: Event) -> Result<&mut PlanRecord, BadFact> {
+        let record = self.state.plans.plans.get_mut(&plan).ok_or_else(|| missing(plan))?;
+        record.phase = record.phase.next(event)?;
+        Ok(record)
+    }
+
+    fn plan_proposed(&mut self, fact: &PlanProposed) -> Result<(), BadFact> {
+        let record = self.step_plan(fact.plan, Event::Proposed)?;
+        let (placed, worth) = (fact.placed.clone(), fact.worth.clone());
+        record.proposed = Some(Proposed { placed, worth, nodes: fact.nodes.clone() });
+        let holds = fact.nodes.values().map(|node| (node.key(), fact.plan));
+        self.state.plans.holds.extend(holds);
+        // What was asked for beside it is planned over the nodes that are left.
+        if self.state.plans.any_requested() {
+            self.state.rounds.call();
+        }
+        Ok(())
+    }
+
+    fn plan_accepted(&mut self, at: Time, fact: &PlanAccepted) -> Result<(), BadFact> {
+        self.step_plan(fact.plan, Event::Accepted)?;
+        let plans = &mut self.state.plans;
+        let Some(record) = plans.plans.get_mut(&fact.plan) else { return Ok(()) };
+        let Some(proposed) = &record.proposed else { return Ok(()) };
+        let first = plans.last_install + 1;
+        let mut owed = Vec::new();
+        for (name, packages) in &proposed.placed.placement.install {
+            let Some(&node) = proposed.nodes.get(name) else { continue };
+            for package in packages {
+                plans.last_install += 1;
+                let profile = proposed.placed.profiles.iter().find(|p| p.package == *package);
+                let install = Install {
+                    plan: fact.plan,
+                    name: name.clone(),
+                    node,
+                    package: package.clone(),
+                    needs: needs(record, package),
+                    by_driver: profile.is_some_and(|profile| profile.artefact.is_some()),
+                    state: InstallState::Pending,
+                };
+                if install.by_driver {
+                    owed.push(Obligation::Install(node.lease, node.unit, plans.last_install));
+                }
+                plans.installs.insert(plans.last_install, install);
+            }
+        }
+        record.installs = Some((first, plans.last_install));
+        for obligation in owed {
+            self.require(obligation, at);
+        }
+        Ok(())
+    }
+
+    fn package_reported(&mut self, fact: &PackageReported) -> Result<(), BadFact> {
+        let install = self.state.plans.installs.get_mut(&fact.number);
+        let install = install.ok_or_else(|| missing(fact.plan))?;
+        install.state = match &fact.error {
+            Some(error) => InstallState::Failed(error.clone()),
+            None => InstallState::Installed,
+        };
+        let (lease, unit) = install.node.key();
+        self.state.pending.settle(&Obligation::Install(lease, unit, fact.number));
+        Ok(())
+    }
+
+    fn package_removed(&mut self, at: Time, fact: &PackageRemoved) -> Result<(), BadFact> {
+        let install = self.state.plans.installs.get_mut(&fact.number);
+        let install = install.ok_or_else(|| missing(fact.plan))?;
+        // What could not be removed may still be there.
+        install.state =
+            if fact.error.is_none() { InstallState::Removed } else { InstallState::Installed };
+        let (lease, unit) = install.node.key();
+        self.state.pending.settle(&Obligation::Remove(lease, unit, fact.number));
+        self.remember_plan(at, fact.plan);
+        Ok(())
+    }
+
+    fn plan_ended(&mut self, at: Time, fact: &PlanEnded) -> Result<(), BadFact> {
+        let plan = fact.plan;
+        let record = self.step_plan(plan, Event::Ended(fact.outcome, at))?;
+        if !fact.why.is_empty() {
+            record.why.clone_from(&fact.why);
+        }
+        if !mutant!(EndedPlanHolds) {
+            self.state.plans.holds.retain(|_, holder| *holder != plan);
+        }
+        self.undo(at, plan, fact.outcome);
+        self.remember_plan(at, plan);
+        if self.state.plans.any_requested() {
+            self.state.rounds.call();
+        }
+        Ok(())
+    }
+
+    /// Has removed what a plan is not to leave behind, and waits for no installation any more.
+    fn undo(&mut self, at: Time, plan: u64, outcome: PlanOutcome) {
+        let numbers: Vec<u32> =
+            self.state.plans.installs_of(plan).map(|(number, _)| number).collect();
+        for number in numbers {
+            let Some(install) = self.state.plans.installs.get_mut(&number) else { continue };
+            let (lease, unit) = install.node.key();
+            let removes = match install.state {
+                InstallState::Pending => true,
+                InstallState::Installed => match outcome {
+                    PlanOutcome::RolledBack | PlanOutcome::Released => true,
+                    PlanOutcome::Installed
+                    | PlanOutcome::Failed
+                    | PlanOutcome::Replaced
+                    | PlanOutcome::Lapsed
+                    | PlanOutcome::Infeasible
+                    | PlanOutcome::Busy => false,
+                },
+                InstallState::Failed(_) | InstallState::Removing | InstallState::Removed => false,
+            };
+            self.state.pending.settle(&Obligation::Install(lease, unit, number));
+            if !removes || mutant!(RolledBackStays) {
+                continue;
+            }
+            if install.by_driver {
+                install.state = InstallState::Removing;
+                self.require(Obligation::Remove(lease, unit, number), at);
+            } else {
+                install.state = InstallState::Removed;
+            }
+        }
+    }
+
+    /// A plan that has ended is remembered for a while; as long as something of it is installed, it can still
+    /// be released.
+    fn remember_plan(&mut self, at: Time, plan: u64) {
+        let over = self.state.plans.plans.get(&plan).is_some_and(|record| record.phase.is_over());
+        if over {
+            let there = self.state.plans.installs_of(plan).any(|(_, i)| i.state.is_there());
+            let until = (!there).then(|| at.plus(LEDGER_RETENTION));
+            self.state.timers.set(Timer::Plan(plan), until);
+        }
+    }
+
+    fn plan_forgotten(&mut self, fact: &PlanForgotten) {
+        let plans = &mut self.state.plans;
+        plans.plans.remove(&fact.plan);
+        plans.installs.retain(|_, install| install.plan != fact.plan);
+        self.state.timers.set(Timer::Plan(fact.plan), None);
+    }
+
+    /// A lease is not remembered any more, and what was installed on its units is gone with it.
+    pub(in crate::service_manager) fn forget_installs(&mut self, lease: LeaseId, at: Time) {
+        let (first, last) = (UnitId(0), UnitId(u32::MAX));
+        let pending = &mut self.state.pending;
+        pending.settle_range(
+            Obligation::Install(lease, first, 0),
+            Obligation::Install(lease, last, u32::MAX),
+        );
+        pending.settle_range(
+            Obligation::Remove(lease, first, 0),
+            Obligation::Remove(lease, last, u32::MAX),
+        );
+        let mut plans = BTreeSet::new();
+        for install in self.state.plans.installs.values_mut() {
+            if install.node.lease == lease && install.state.is_there() {
+                install.state = InstallState::Removed;
+                plans.insert(install.plan);
+            }
+        }
+        for plan in plans {
+            self.remember_plan(at, plan);
+        }
+    }
+}
+
+/// What a package of a plan takes of a node: what its profile says, or more where the request does.
+fn needs(record: &PlanRecord, package: &str) -> BTreeMap<String, String> {
+    let profiles = record.proposed.iter().flat_map(|proposed| &proposed.placed.profiles);
+    let profile = profiles.filter(|profile| profile.package == package).map(|p| &p.needs);
+    let parts = record.request.wanted.parts.iter();
+    let parts = parts.filter(|part| part.package.as_deref() == Some(package)).map(|p| &p.needs);
+    let libraries = record.request.wanted.libraries.iter();
+    let libraries = libraries.filter(|library| library.package == package).map(|l| &l.needs);
+    let mut needs: BTreeMap<String, String> = BTreeMap::new();
+    for (dimension, amount) in profile.chain(parts).chain(libraries).flatten() {
+        let known =
+            needs.get(dimension).and_then(|known| known.parse::<tenure_plan::Amount>().ok());
+        let more = amount.parse::<tenure_plan::Amount>().ok();
+        if known.is_none() || more > known {
+            needs.insert(dimension.clone(), amount.clone());
+        }
+    }
+    needs
+}
+
+fn missing(plan: u64) -> BadFact {
+    BadFact::Missing { kind: "plan", what: plan.to_string() }
+}
