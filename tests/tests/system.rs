@@ -18,6 +18,8 @@ mod network;
 mod config;
 #[path = "system/peers.rs"]
 mod peers;
+#[path = "system/plans.rs"]
+mod plans;
 #[path = "system/attacks/mod.rs"]
 mod attacks;
 #[path = "system/partitions/mod.rs"]

@@ -112,7 +112,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: JournalCommand,
     },
-    /// Plan which part goes on which place, from files
+    /// Plan which part goes on which place: from files, or packages on the nodes of a deployment
     Plan {
         #[command(subcommand)]
         command: PlanCommand,

@@ -16,6 +16,7 @@ use tenure_sim::emulation::EmulationError;
 use tenure_sim::workload::WorkloadError;
 use thiserror::Error;
 
+use crate::live::plan::PlanError;
 use crate::workload::ShowError;
 
 /// Something went wrong.
@@ -211,6 +212,9 @@ pub(crate) enum Error {
     /// No plan was found.
     #[error("no plan for `{0}` was found yet")]
     NoPlanYet(String),
+    /// A plan of packages is not as it was to be.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// The output cannot be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
@@ -237,13 +241,15 @@ impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Wrong(_) | Self::Demand(_) | Self::Problem { .. } => USAGE,
-            Self::NoPlan(_) => NO_SUCH,
+            Self::NoPlan(_) | Self::Plan(PlanError::Infeasible(_)) => NO_SUCH,
             Self::TimedOut { .. }
             | Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)
             | Self::NotAnswered(_)
             | Self::NoPlanYet(_)
+            | Self::Plan(PlanError::TimedOut { .. })
             | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
+            Self::Plan(PlanError::Busy(_)) => BUSY,
             Self::NotJoined(_) => DENIED,
             Self::NoKey(_) => NO_SUCH,
             Self::Interrupted(_) => INTERRUPTED,
@@ -286,6 +292,7 @@ impl Error {
             | Self::NotExtended(_)
             | Self::NotFlexed(_)
             | Self::NotModified(_)
+            | Self::Plan(PlanError::NotInstalled { .. })
             | Self::Write(_) => FAILED,
         }
     }
@@ -372,6 +379,7 @@ impl Error {
             Self::NoPlanYet(_) => {
                 Some("give it more steps with `--steps`, or more time with `--limit`".to_owned())
             }
+            Self::Plan(error) => Some(error.help()),
             Self::NoPlan(_)
             | Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)

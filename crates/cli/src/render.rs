@@ -67,6 +67,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Problem { .. }
         | Error::NoPlan(_)
         | Error::NoPlanYet(_)
+        | Error::Plan(_)
         | Error::Write(_) => {
             let message = if let Error::Ill(wrong) = error {
                 wrong.iter().map(|wrong| printable(wrong)).collect::<Vec<_>>().join("\n")
@@ -217,6 +218,7 @@ impl Facts {
             | Error::Ill(_)
             | Error::NoPlan(_)
             | Error::NoPlanYet(_)
+            | Error::Plan(_)
             | Error::Write(_) => {}
         }
         facts

@@ -11,6 +11,7 @@ mod keys;
 mod peer;
 mod lease;
 mod offer;
+pub(crate) mod plan;
 mod print;
 mod proof;
 mod recall;
@@ -22,7 +23,7 @@ mod up;
 mod why;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use tenure_core::model::time::Span;
@@ -58,6 +59,26 @@ fn connect_to(change: &args::Change) -> Result<Client, Error> {
 /// Has a deployment make one change.
 fn ask_change<T: DeserializeOwned>(change: &args::Change, request: &Request) -> Result<T, Error> {
     Ok(connect_to(change)?.ask(request)?)
+}
+
+/// How long one request waits: a deployment answers none that takes a minute.
+const STEP: Duration = Duration::from_secs(30);
+
+/// Asks again and again for something that waits, until what is answered is settled or the time is over.
+fn settled<T: DeserializeOwned>(
+    client: &mut Client,
+    mut seen: T,
+    timeout: Span,
+    request: impl Fn(Span) -> Request,
+    is_settled: impl Fn(&T) -> bool,
+) -> Result<T, Error> {
+    let (began, timeout) = (Instant::now(), duration(timeout));
+    while !is_settled(&seen) && began.elapsed() < timeout {
+        let step = timeout.saturating_sub(began.elapsed()).min(STEP);
+        let step = Span::from_micros(i64::try_from(step.as_micros()).unwrap_or(i64::MAX));
+        seen = client.ask(&request(step))?;
+    }
+    Ok(seen)
 }
 
 /// A length of time by this machine's clock.

@@ -1,7 +1,6 @@
 //! `tenure broker recall`, `tenure ticket recall`.
 
 use std::str::FromStr as _;
-use std::time::{Duration, Instant};
 
 use clap::Args;
 use tenure_core::model::time::Span;
@@ -9,7 +8,7 @@ use tenure_node::api::moment::Moment;
 use tenure_node::api::{LeaseView, RecallView, Request};
 
 use super::args::Change;
-use super::{ask_change, connect, duration, print};
+use super::{ask_change, connect, print, settled};
 use crate::Console;
 use crate::error::Error;
 use crate::{text, when};
@@ -55,9 +54,6 @@ Examples:
   tenure broker recall exchange/1 --units 4
   tenure ticket recall 99ac --withdraw";
 
-/// How long one request waits: a deployment answers none that takes a minute.
-const STEP: Duration = Duration::from_secs(30);
-
 /// Recalls units of a ticket, or withdraws that.
 pub(super) fn recall(args: &RecallArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let RecallArgs { endpoint, ticket, units, from, withdraw: _, wait, timeout } = args;
@@ -86,16 +82,11 @@ pub(super) fn recall(args: &RecallArgs, console: &mut Console<'_>) -> Result<(),
 }
 
 /// Waits until a recall has taken what it takes or was refused, for so long at most.
-fn taken(endpoint: &Change, mut recall: RecallView, timeout: Span) -> Result<RecallView, Error> {
-    let mut client = connect(&endpoint.data)?;
-    let (began, timeout) = (Instant::now(), duration(timeout));
-    while !recall.enforced && recall.refusal.is_none() && began.elapsed() < timeout {
-        let step = timeout.saturating_sub(began.elapsed()).min(STEP);
-        let step = Span::from_micros(i64::try_from(step.as_micros()).unwrap_or(i64::MAX));
-        let ticket = recall.ticket.clone();
-        recall = client.ask(&Request::RecallTaken { ticket, timeout: step })?;
-    }
-    Ok(recall)
+fn taken(endpoint: &Change, recall: RecallView, timeout: Span) -> Result<RecallView, Error> {
+    let ticket = recall.ticket.clone();
+    let request = |timeout| Request::RecallTaken { ticket: ticket.clone(), timeout };
+    let is_settled = |recall: &RecallView| recall.enforced || recall.refusal.is_some();
+    settled(&mut connect(&endpoint.data)?, recall, timeout, request, is_settled)
 }
 
 /// What is recalled of a lease, in words.

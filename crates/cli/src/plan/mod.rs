@@ -1,8 +1,8 @@
-//! `tenure plan`: problems in files, answered without a deployment.
+//! `tenure plan`: problems in files, answered without a deployment; what is done in one is in `live`.
 
 mod export;
 mod foreign;
-mod read;
+pub(crate) mod read;
 mod show;
 
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use tenure_plan::{Answer, CheckError, Problem, Settings, Solver, Status, check, 
 use crate::Console;
 use crate::args::SummaryFormat;
 use crate::error::Error;
+use crate::live::plan as live;
 
 pub(crate) use export::ExportArgs;
 
@@ -28,6 +29,20 @@ pub(crate) enum PlanCommand {
     Check(CheckArgs),
     /// Write a problem in the format of another solver
     Export(ExportArgs),
+    /// Have a service manager make a plan of packages on the nodes of a slice
+    Propose(live::ProposeArgs),
+    /// Accept a plan: have its packages installed
+    Accept(live::AcceptArgs),
+    /// Release a plan: its nodes are free, and what it has installed is removed
+    Release(live::ReleaseArgs),
+    /// List plans
+    List(live::ListArgs),
+    /// Show a plan, its packages and the runners-up
+    Show(live::PlanShowArgs),
+    /// List the nodes in use and the plan that holds each
+    Holds(live::HoldsArgs),
+    /// Report what became of packages that the guest's driver does not install
+    Report(live::ReportArgs),
 }
 
 /// Answer problems: which part goes where, or why there is no plan.
@@ -154,6 +169,13 @@ pub(crate) fn run(command: &PlanCommand, console: &mut Console<'_>) -> Result<()
         PlanCommand::Solve(args) => solve(args, console),
         PlanCommand::Check(args) => checked(args, console),
         PlanCommand::Export(args) => export::export(args, console),
+        PlanCommand::Propose(args) => live::propose(args, console),
+        PlanCommand::Accept(args) => live::accept(args, console),
+        PlanCommand::Release(args) => live::release(args, console),
+        PlanCommand::List(args) => live::list(args, console),
+        PlanCommand::Show(args) => live::show(args, console),
+        PlanCommand::Holds(args) => live::holds(args, console),
+        PlanCommand::Report(args) => live::report(args, console),
     }
 }
 

@@ -21,12 +21,12 @@ pub(super) fn bad(file: &Path, name: &str, error: &BadProblem) -> Error {
     wrong(file, &format!("{name}{error}"))
 }
 
-pub(super) fn wrong(file: &Path, message: &str) -> Error {
+pub(crate) fn wrong(file: &Path, message: &str) -> Error {
     Error::Problem { file: file.to_owned(), message: message.to_owned() }
 }
 
 /// The only problem of a file.
-pub(super) fn problem(file: &Path) -> Result<Problem, Error> {
+pub(crate) fn problem(file: &Path) -> Result<Problem, Error> {
     let mut problems = problems(file)?;
     match problems.pop() {
         Some(problem) if problems.is_empty() => Ok(problem),

@@ -128,7 +128,7 @@ async fn withdraw(
 }
 
 /// The service manager that asks.
-fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
+pub(super) fn manager(app: &AppState, named: Option<&Name>) -> Result<Name, ApiError> {
     if let Some(name) = named {
         return Ok(app.actor(Role::ServiceManager, name)?.info().name.clone());
     }

@@ -29,6 +29,7 @@ mod tickets;
 mod ticket_hash;
 mod drift;
 pub mod moment;
+mod plan;
 mod view;
 mod watch;
 mod lease_request;
@@ -48,6 +49,7 @@ use tenure_core::model::resource::{Attributes, Expr};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Victims;
+use tenure_core::service_manager::plan::PackageReport;
 use tenure_core::service_manager::sequence::After;
 use thiserror::Error;
 
@@ -63,6 +65,7 @@ pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use peers::{
     InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView, UnreachableView,
 };
+pub use plan::{HoldView, PackageView, PlacementView, PlanName, PlanProposal, PlanView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
@@ -356,6 +359,56 @@ pub enum Request {
         /// From when on; from now on unless set.
         #[serde(default)]
         from: Option<Moment>,
+    },
+    /// A plan of packages on nodes: its [`PlanView`], in which its mapper is asked.
+    ProposePlan(Box<PlanProposal>),
+    /// A plan once it is computed, with `installed` once all of its packages are reported, or after a time: its
+    /// [`PlanView`].
+    AwaitPlan {
+        /// Which.
+        plan: PlanName,
+        /// Whether its packages are waited for too.
+        #[serde(default)]
+        installed: bool,
+        /// The longest time to wait.
+        timeout: Span,
+    },
+    /// A plan is accepted, and its packages are installed: its [`PlanView`].
+    AcceptPlan {
+        /// Which.
+        plan: PlanName,
+    },
+    /// A plan is given up, and what it has installed is removed: its [`PlanView`].
+    ReleasePlan {
+        /// Which.
+        plan: PlanName,
+    },
+    /// The guest's user reports on packages of a plan: its [`PlanView`].
+    ReportPlan {
+        /// Which.
+        plan: PlanName,
+        /// What became of them.
+        reports: Vec<PackageReport>,
+    },
+    /// The plans that have not ended: a list of [`PlanView`].
+    Plans {
+        /// Of this service manager only.
+        #[serde(default)]
+        manager: Option<Name>,
+        /// Those that have ended too, while they are remembered.
+        #[serde(default)]
+        all: bool,
+    },
+    /// One plan: its [`PlanView`].
+    Plan {
+        /// Which.
+        plan: PlanName,
+    },
+    /// The nodes that service managers use, or one, each with the plan that holds it: a list of [`HoldView`].
+    PlanHolds {
+        /// This one only.
+        #[serde(default)]
+        node: Option<String>,
     },
 }
 

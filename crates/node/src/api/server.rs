@@ -329,6 +329,18 @@ impl AppState {
             Request::Victims { lease, units } => {
                 json(&self.name_victims(&lease, &units, by).await?)
             }
+            Request::ProposePlan(proposal) => json(&self.propose_plan(*proposal, by).await?),
+            Request::AwaitPlan { plan, installed, timeout } => {
+                json(&self.await_plan(&plan, installed, timeout).await?)
+            }
+            Request::AcceptPlan { plan } => json(&self.accept_plan(&plan, by).await?),
+            Request::ReleasePlan { plan } => json(&self.release_plan(&plan, by).await?),
+            Request::ReportPlan { plan, reports } => {
+                json(&self.report_plan(&plan, reports, by).await?)
+            }
+            Request::Plans { manager, all } => json(&self.plans(manager.as_ref(), !all).await?),
+            Request::Plan { plan } => json(&self.plan(&plan).await?),
+            Request::PlanHolds { node } => json(&self.plan_holds(node.as_deref()).await?),
             Request::Watch { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
             }

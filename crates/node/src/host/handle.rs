@@ -65,6 +65,14 @@ impl Committed {
             Some(LeaseId { number: asked.request.id.number, part: 0 })
         })
     }
+
+    /// The plan of packages that a service manager was asked for by it.
+    pub fn plan(&self) -> Option<u64> {
+        self.facts.iter().find_map(|entry| match &entry.fact {
+            Fact::ServiceManager(service_manager::Fact::PlanRequested(fact)) => Some(fact.plan),
+            Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => None,
+        })
+    }
 }
 
 /// Why a host did not do what it was asked.
