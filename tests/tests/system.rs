@@ -8,6 +8,8 @@ mod formats;
 mod fuzz;
 #[path = "system/layouts.rs"]
 mod layouts;
+#[path = "system/co_allocation.rs"]
+mod co_allocation;
 #[path = "system/experiment.rs"]
 mod experiment;
 #[path = "system/in_place.rs"]

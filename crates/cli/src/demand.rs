@@ -24,7 +24,7 @@ fn key(log: &LogFile) -> Key {
 fn log_files(scenario: &Scenario) -> impl Iterator<Item = &LogFile> {
     scenario.service_managers.values().filter_map(|manager| match &manager.workload {
         Workload::Log(log) => Some(log),
-        Workload::Wave(_) => None,
+        Workload::Wave(_) | Workload::CoAllocation(_) => None,
     })
 }
 
@@ -116,17 +116,18 @@ impl Logs {
     }
 
     /// The demand of every service manager, one value a step. Waves differ by the managers' places. Who
-    /// submits jobs has none.
+    /// submits jobs or experiments has none.
     pub(crate) fn demand(&self, scenario: &Scenario) -> BTreeMap<Name, Vec<u32>> {
         let Scenario { seed, step, horizon, .. } = *scenario;
         let managers = (0..).zip(&scenario.service_managers);
-        let managers = managers.filter(|(_, (_, manager))| !manager.has_jobs());
-        let demands = managers.map(|(place, (name, manager))| {
+        let managers = managers.filter(|(_, (_, manager))| manager.follows_demand());
+        let demands = managers.filter_map(|(place, (name, manager))| {
             let signal = match &manager.workload {
                 Workload::Wave(wave) => wave.signal(seed.wrapping_add(place), step, horizon),
                 Workload::Log(log) => self.0[&key(log)].signal(log.offset, step, horizon),
+                Workload::CoAllocation(_) => return None,
             };
-            (name.clone(), demand(&signal, manager.peak))
+            Some((name.clone(), demand(&signal, manager.peak)))
         });
         demands.collect()
     }

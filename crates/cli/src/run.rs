@@ -10,12 +10,14 @@ use std::time::Instant;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use tenure_core::model::time::{Span, Time};
 use tenure_sim::emulation::{Emulation, Inputs, Kept, Progress as Reached};
+use tenure_sim::participants::Plugins;
 use tenure_sim::report::{Report, RunVerdict, Series};
 use tenure_sim::scenario::{Point, Scenario};
 
 use crate::demand::Logs;
 use crate::error::Error;
 use crate::keep::Journals;
+use crate::planning::{PlanningTime, Stopwatch};
 use crate::progress::Progress;
 
 /// What came out of one run; serialised, it is the JSON form with stable keys.
@@ -25,6 +27,9 @@ pub(crate) struct Run {
     pub(crate) seed: u64,
     #[serde(flatten)]
     pub(crate) report: Report,
+    /// How long planning took, if experiments were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) planning: Vec<PlanningTime>,
     pub(crate) wall_s: f64,
     pub(crate) overhead_ms_per_tick: f64,
     #[serde(skip)]
@@ -110,7 +115,9 @@ fn run(
 ) -> Result<Run, Error> {
     let Point { swept, scenario, text } = point;
     let swept = Swept(swept.clone());
-    let inputs = Inputs { demand: logs.demand(scenario), ..Inputs::default() };
+    let watch = Stopwatch::default();
+    let plugins = Plugins { around_brokers: Some(watch.around()), ..Plugins::default() };
+    let inputs = Inputs { demand: logs.demand(scenario), plugins };
     let mut progress = progress.of_run(seconds(scenario));
     tracing::info!(run = %swept, horizon = %scenario.horizon, "starts");
     let start = Instant::now();
@@ -146,6 +153,7 @@ fn run(
         swept,
         seed: scenario.seed,
         report,
+        planning: watch.times(),
         wall_s,
         overhead_ms_per_tick: overhead(wall_s, scenario.horizon),
         series,

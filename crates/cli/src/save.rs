@@ -10,14 +10,22 @@ use tenure_sim::scenario::Point;
 
 use crate::emulate::Results;
 use crate::error::Error;
+use crate::experiments::{self, Setting};
 use crate::run::Run;
 
-/// Writes `runs.json`, and for each run its series as `run-N.csv` and as the picture `run-N.svg`.
+/// Writes `runs.json`, for experiments the page `experiments.svg`, and for each run its series as `run-N.csv` and as the picture `run-N.svg`.
 pub(crate) fn save(dir: &Path, points: &[Point], runs: &[Run]) -> Result<(), Error> {
     let mut json = serde_json::to_vec_pretty(&Results::of(runs))
         .map_err(|error| Error::writing(dir, error.into()))?;
     json.push(b'\n');
     write(&dir.join("runs.json"), &json)?;
+    let settings = experiments::settings(runs);
+    if let (Some(point), false) = (points.first(), settings.is_empty()) {
+        let page = settings.iter().map(Setting::page).collect::<Vec<_>>();
+        let svg = plot::experiments(&point.scenario.file, &page)
+            .map_err(|error| Error::writing(dir, std::io::Error::other(error)))?;
+        write(&dir.join("experiments.svg"), svg.as_bytes())?;
+    }
     for (number, (point, run)) in (1..).zip(points.iter().zip(runs)) {
         let step = point.scenario.step;
         let path = dir.join(format!("run-{number}.csv"));

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tenure_core::model::identity::Scheme;
 use tenure_sim::scenario::{Network, Point, Scenario, ServiceManager, Workload};
 
+use crate::experiments::{self, Setting};
 use crate::run::Run;
 use crate::text::printable;
 
@@ -113,6 +114,11 @@ impl<'de> Deserialize<'de> for Fields {
 /// Prints one line for each run, then for each type where there are several, and what all runs have in
 /// common.
 pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
+    let settings = experiments::settings(runs);
+    if let Some(first) = settings.first() {
+        of_settings(&settings, first, out)?;
+        return summary(points, runs, out);
+    }
     let swept = runs.first().map_or(&[][..], |run| &run.swept.0);
     let columns = columns(points);
     let mut header = headings(swept, columns);
@@ -137,6 +143,31 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
         lines(header, of_types, out)?;
     }
     summary(points, runs, out)
+}
+
+/// Prints a line for each setting of experiments, then what sets it apart: often more than fits into a column.
+fn of_settings(
+    settings: &[Setting<'_>],
+    first: &Setting<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let users = settings.iter().flat_map(Setting::users).collect();
+    let numbered = || (1..).zip(settings);
+    let header = std::iter::once("setting".to_owned()).chain(experiments::headings(&users));
+    let row = |(number, setting): (u32, &Setting<'_>)| {
+        std::iter::once(number.to_string()).chain(setting.cells(&users)).collect()
+    };
+    lines(header.collect(), numbered().map(row).collect(), out)?;
+    if first.swept.is_empty() {
+        return Ok(());
+    }
+    for (number, setting) in numbered() {
+        let keys = headings(&setting.swept, &[]);
+        let pairs = keys.iter().zip(&setting.swept);
+        let pairs: Vec<String> = pairs.map(|(key, (_, value))| format!("{key} {value}")).collect();
+        writeln!(out, "{number:>7}  {}", printable(&pairs.join(", ")))?;
+    }
+    writeln!(out)
 }
 
 /// Prints a table, and an empty line after it.
@@ -201,6 +232,7 @@ fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()
         let workload = match &manager.workload {
             Workload::Wave(_) => "a generated wave",
             Workload::Log(log) => &log.file,
+            Workload::CoAllocation(_) => "drawn requests",
         };
         format!("{name} with {workload}")
     });

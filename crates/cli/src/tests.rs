@@ -157,6 +157,36 @@ fn a_mapper_that_does_not_exist_is_shown_where_it_is_chosen() {
 }
 
 #[test]
+fn an_experiment_that_makes_no_sense_is_refused_by_its_number() {
+    let folder = Folder::new("experiments", &[]);
+    let file = folder.path("s.toml");
+    let times = r#"at = "0s", earliest = "1h", run = "1h""#;
+    for (request, what) in [
+        (r#"latest = "2h", sites = []"#, "asks for units at no site"),
+        (r#"latest = "30m", sites = [1]"#, "has its latest start before its earliest"),
+        (
+            r#"latest = "2h", sites = [1], links = [[0, 1, 1]]"#,
+            "has a link to a site that is not in its list; they are counted from 0",
+        ),
+        (
+            r#"latest = "2h", sites = [1, 2], links = [[1, 1, 1]]"#,
+            "has a link from a site to itself",
+        ),
+    ] {
+        let sound = format!(r#"{{ {times}, latest = "1h", sites = [1] }}"#);
+        let requests = format!("requests = [{sound}, {{ {times}, {request} }}]");
+        let guest =
+            format!("[service-manager.web]\nmapper = {{ name = \"experiments\", {requests} }}");
+        fs::write(&file, SCENARIO.replace("[service-manager.web]", &guest)).unwrap();
+        let (code, _, err) = tenure(&["emulate", &file, "-o", "json"]);
+        let error = &serde_json::from_str::<Value>(&err).unwrap()["error"];
+        let message = error["message"].as_str().unwrap();
+        let start = "mapper `experiments` of the service manager `web`: ";
+        assert_eq!((code, message), (1, format!("{start}request 2 {what}").as_str()));
+    }
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let folder = Folder::new("missing", &[("s.toml", SCENARIO)]);
     let (scenario, log) = (folder.path("s.toml"), folder.path("no.swf"));

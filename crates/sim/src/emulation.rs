@@ -30,6 +30,7 @@ use thiserror::Error;
 use self::agenda::Agenda;
 use crate::capacity::{Capacity, capacity};
 use crate::metrics::Metrics;
+pub use crate::metrics::{Compute, ComputeSite};
 use crate::network::{Network, Packet};
 use crate::participants::{Inbox, Member, Plugins, assemble};
 use crate::report::{Report, RunVerdict, Series};
@@ -158,6 +159,8 @@ pub struct RunContext {
     pub capacity: Capacity,
     /// The length of the leases that mappers ask for.
     pub term: Span,
+    /// Where experiments take place, if any are asked for.
+    pub compute: Option<Compute>,
 }
 
 impl RunContext {
@@ -171,7 +174,8 @@ impl RunContext {
         let Scenario { step, term, .. } = *scenario;
         let capacity = capacity(scenario.sites.values().map(|site| &site.stocks));
         let (network, give_up_at) = (Network::of(scenario), give_up_at(scenario));
-        Ok(Self { network, window, step, give_up_at, capacity, term })
+        let compute = scenario.compute();
+        Ok(Self { network, window, step, give_up_at, capacity, term, compute })
     }
 }
 
@@ -229,7 +233,10 @@ impl<'k> Emulation<'k> {
 
     /// A run without any input so far.
     pub(crate) fn on(stage: RunContext, members: Vec<Member>, keeper: Keeper<'k>) -> Self {
-        let RunContext { network, window, step, give_up_at, capacity, term } = stage;
+        let RunContext { network, window, step, give_up_at, capacity, term, compute } = stage;
+        let id_of = |name: &Name| members.iter().find(|m| m.name == *name).map(|m| m.id);
+        let metrics = Metrics::new(window, step, capacity);
+        let metrics = metrics.with_experiments(compute.as_ref(), id_of);
         Self {
             by_id: members.iter().enumerate().map(|(index, m)| (m.id, index)).collect(),
             agenda: Agenda::of(members.len()),
@@ -243,7 +250,7 @@ impl<'k> Emulation<'k> {
             window,
             step,
             give_up_at,
-            metrics: Metrics::new(window, step, capacity),
+            metrics,
             report: Report { term_s: term.as_secs_f64(), ..Report::default() },
             notes: BTreeMap::new(),
             departures: Vec::new(),

@@ -2,11 +2,13 @@
 //! durable. A run that reads its journals again gets the same ones.
 
 mod delays;
+mod experiments;
 mod service_manager;
 mod site_authority;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::{Entry, Fact};
@@ -17,6 +19,8 @@ use tenure_core::ticket::link::LinkHash;
 use crate::capacity::Capacity;
 use crate::report::{Report, Series, TypeReport};
 use delays::Delays;
+use experiments::Experiments;
+pub use experiments::{Compute, ComputeSite};
 use service_manager::{Anomalies, Guest, Sums};
 use site_authority::{Lent, Site};
 
@@ -30,13 +34,24 @@ pub(crate) struct Metrics {
     sites: BTreeMap<usize, Site>,
     /// The tickets of guests that never heard of their units: their outcome is reported at the end.
     missed: BTreeSet<LinkHash>,
+    experiments: Option<Experiments>,
 }
 
 impl Metrics {
     /// Metrics over `window`, the emulated time.
     pub(crate) fn new(window: Term, step: Span, capacity: Capacity) -> Self {
         let (guests, sites, missed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { window, step, capacity, guests, sites, missed }
+        Self { window, step, capacity, guests, sites, missed, experiments: None }
+    }
+
+    /// The same, with what becomes of experiments.
+    pub(crate) fn with_experiments(
+        mut self,
+        compute: Option<&Compute>,
+        id_of: impl Fn(&Name) -> Option<ActorId>,
+    ) -> Self {
+        self.experiments = compute.map(|compute| Experiments::at(compute, id_of));
+        self
     }
 
     /// Applies a fact of the actor with number `member`.
@@ -46,6 +61,9 @@ impl Metrics {
             // By far the most facts, and none that counts.
             Fact::ServiceManager(GuestFact::SignalObserved(_) | GuestFact::MapperAnswered(_)) => {}
             Fact::ServiceManager(fact) => {
+                if let Some(experiments) = &mut self.experiments {
+                    experiments.observe(member, fact);
+                }
                 let (window, step) = (self.window, self.step);
                 let guest =
                     self.guests.entry(member).or_insert_with(|| Guest::observed(window, step));
@@ -109,6 +127,7 @@ impl Metrics {
         report.expired = expired;
         report.cost = cost.to_string();
         report.fidelity = if leased > 0 { joined as f64 / leased as f64 } else { 1.0 };
+        report.experiments = self.experiments.as_ref().map(Experiments::report);
         self.fill_types(report);
         report.mean_wait_s = waited as f64 / 1e6 / waits.max(1) as f64;
     }

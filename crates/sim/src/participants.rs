@@ -10,6 +10,7 @@ use tenure_config::PluginSpec;
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
+use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::driver::{Answer, Call, GuestDriver, ResourceDriver};
 use tenure_core::mapper::registry::{self, MapperError, Registry};
 use tenure_core::model::identity::{ActorId, Signer};
@@ -37,7 +38,12 @@ pub struct Plugins {
     pub mappers: Registry,
     /// Drivers in place of those that only take time.
     pub drivers: Option<ChooseDriver>,
+    /// Put around the mapper of each broker: to measure it, for example.
+    pub around_brokers: Option<AroundBroker>,
 }
+
+/// Gives a mapper that decides as another does.
+pub type AroundBroker = Arc<dyn Fn(Box<dyn BrokerMapper>) -> Box<dyn BrokerMapper> + Send + Sync>;
 
 /// Gives the driver of a site authority or service manager; `None` for the one that only takes time.
 pub type ChooseDriver = Arc<dyn Fn(&Name, Role) -> Option<Driver> + Send + Sync>;
@@ -50,9 +56,14 @@ impl Plugins {
 
 impl fmt::Debug for Plugins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { mappers, drivers } = self;
+        let Self { mappers, drivers, around_brokers } = self;
         let drivers = drivers.as_ref().map(|_| "chosen by the caller");
-        f.debug_struct("Plugins").field("mappers", mappers).field("drivers", &drivers).finish()
+        let around_brokers = around_brokers.as_ref().map(|_| "given by the caller");
+        f.debug_struct("Plugins")
+            .field("mappers", mappers)
+            .field("drivers", &drivers)
+            .field("around_brokers", &around_brokers)
+            .finish()
     }
 }
 
@@ -233,6 +244,10 @@ fn participants(
             let spec = &scenario.brokers[name].mapper;
             let mapper = build(&plugins.mappers, spec, toml::Table::new(), Registry::broker);
             let mapper = mapper.map_err(failed)?;
+            let mapper = match &plugins.around_brokers {
+                Some(around) => around(mapper),
+                None => mapper,
+            };
             let quotas = scenario.brokers[name].quotas.iter();
             let guest = |name: &Name| id_of(Role::ServiceManager, name);
             let quotas = quotas.map(|(name, &quota)| (name.as_ref().and_then(guest), quota));
@@ -277,7 +292,7 @@ fn mapper_defaults(scenario: &Scenario, manager: &scenario::ServiceManager) -> t
     if manager.mapper.name == "adaptive" {
         set("term", scenario.term.to_string());
     }
-    if manager.mapper.name == "adaptive" || manager.has_jobs() {
+    if manager.mapper.name == "adaptive" || !manager.follows_demand() {
         set("resource", manager.resource.to_string());
     }
     defaults

@@ -1,5 +1,7 @@
 //! Plots: what a run needed and held, drawn as SVG.
 
+mod experiments;
+
 use std::error::Error;
 
 use plotters::prelude::*;
@@ -7,6 +9,8 @@ use tenure_core::model::time::Span;
 use thiserror::Error;
 
 use crate::report::Series;
+
+pub use experiments::{Setting, experiments};
 
 /// Why a plot could not be drawn.
 #[derive(Debug, Error)]

@@ -13,6 +13,7 @@ pub(crate) enum Purpose {
     Driver,
     /// A stream of the fault simulator, named by its number.
     Simulate,
+    Workload,
 }
 
 /// The source of all chance in a run.

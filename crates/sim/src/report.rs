@@ -63,6 +63,9 @@ pub struct Report {
     pub fairness: f64,
     /// The figures of each type.
     pub types: BTreeMap<String, TypeReport>,
+    /// What became of experiments, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experiments: Option<ExperimentReport>,
     /// Facts of all actors, to the end of the run.
     pub facts: u64,
     /// Distinct instants handled.
@@ -95,6 +98,58 @@ pub struct TypeReport {
     pub utilization: f64,
     /// As that of all types.
     pub shortage: f64,
+}
+
+/// What became of experiments: requests for compute at several sites with bandwidth between them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ExperimentReport {
+    /// Granted / requested.
+    pub success: f64,
+    /// Mean price of all that is granted to one, for an hour.
+    pub price: f64,
+    /// Mean time from the first start that suits to the granted one, in seconds.
+    pub delay_s: f64,
+    /// Mean of the attribute `quality` over the units that were granted at sites.
+    pub quality: f64,
+    /// What had become of those up to each load, in its order.
+    pub loads: Vec<AtLoad>,
+}
+
+/// What became of all experiments up to a load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AtLoad {
+    /// The load, in percent.
+    pub load: u32,
+    /// By user.
+    pub users: BTreeMap<String, OfUser>,
+    /// The part of each site's units that is granted, over the window of the starts.
+    pub utilization: BTreeMap<String, f64>,
+}
+
+impl AtLoad {
+    /// Granted / requested, of all users.
+    pub fn success(&self) -> f64 {
+        let (requests, granted) = self.users.values().fold((0, 0), |(requests, granted), user| {
+            (requests + user.requests, granted + user.granted)
+        });
+        OfUser { requests, granted }.success()
+    }
+}
+
+/// What became of the experiments of a user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OfUser {
+    /// How many were asked for.
+    pub requests: u64,
+    /// How many of them were granted.
+    pub granted: u64,
+}
+
+impl OfUser {
+    /// Granted / requested; 1 if nothing was.
+    pub fn success(self) -> f64 {
+        if self.requests == 0 { 1.0 } else { self.granted as f64 / self.requests as f64 }
+    }
 }
 
 /// How a run ended.

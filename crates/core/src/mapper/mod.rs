@@ -10,6 +10,7 @@ pub mod auction;
 pub mod choosing;
 pub mod co_allocate;
 pub mod deploy;
+pub mod experiments;
 pub mod fair_share;
 pub mod fcfs;
 pub mod first_fit;

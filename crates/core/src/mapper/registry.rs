@@ -12,6 +12,7 @@ use super::auction::Auction;
 use super::choosing::{LeastWorn, Pack, Spread};
 use super::co_allocate::CoAllocate;
 use super::deploy::Deploy;
+use super::experiments::Experiments;
 use super::fair_share::FairShare;
 use super::fcfs::Fcfs;
 use super::first_fit::FirstFit;
@@ -65,6 +66,7 @@ impl Default for Registry {
         }
         .with_service_manager::<Adaptive>("adaptive")
         .with_service_manager::<Deploy>("deploy")
+        .with_service_manager::<Experiments>("experiments")
         .with_service_manager::<Jobs>("jobs")
         .with_service_manager::<StaticList>("static")
         .with_broker::<Auction>("auction")

@@ -16,7 +16,7 @@ use tenure_core::model::time::Span;
 use toml::Spanned;
 
 use super::delay::Delay;
-use crate::workload::Kind;
+use crate::workload::{CoAllocation, Kind};
 
 /// Actors by their names.
 pub(super) type Actors<T> = BTreeMap<Spanned<Name>, T>;
@@ -126,7 +126,7 @@ pub(super) struct ServiceManager {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Workload {
     pub(super) kind: Option<Spanned<Kind>>,
     pub(super) file: Option<Spanned<String>>,
@@ -134,6 +134,7 @@ pub(super) struct Workload {
     pub(super) column: Option<Spanned<Column>>,
     #[serde(default)]
     pub(super) wave: Wave,
+    pub(super) co_allocation: Option<Spanned<CoAllocation>>,
 }
 
 /// A column by its name or its number.

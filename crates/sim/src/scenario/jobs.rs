@@ -34,7 +34,7 @@ impl ServiceManager {
     pub fn submits(&self) -> Option<&LogFile> {
         match &self.workload {
             Workload::Log(log) if self.lacks_jobs() => Some(log),
-            Workload::Log(_) | Workload::Wave(_) => None,
+            Workload::Log(_) | Workload::Wave(_) | Workload::CoAllocation(_) => None,
         }
     }
 

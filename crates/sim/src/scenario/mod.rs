@@ -5,6 +5,7 @@
 //! reported as a [`ConfigError`], with its place in the file.
 
 mod delay;
+mod experiments;
 mod file;
 mod jobs;
 mod mapper;
@@ -24,7 +25,7 @@ use tenure_core::site_authority::Stacks;
 pub use delay::Delay;
 pub use jobs::LeftOut;
 
-use crate::workload::{Kind, Wave};
+use crate::workload::{CoAllocation, Kind, Wave};
 
 /// One point of a sweep; a scenario without a sweep is a single one.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,6 +156,8 @@ pub enum Workload {
     Wave(Wave),
     /// A recorded log.
     Log(LogFile),
+    /// Generated requests for compute with bandwidth.
+    CoAllocation(CoAllocation),
 }
 
 /// A recorded log of demand, still to be read.
@@ -179,8 +182,9 @@ pub fn parse(source: Source<'_>, overrides: &[Override]) -> Result<Vec<Point>, C
     let (sources, points) = tenure_config::points(source, overrides)?;
     let resolved = points.into_iter().map(|point| {
         let (swept, text) = (point.swept.clone(), point.text(&sources)?);
-        let scenario = resolve::resolve(point.read(&sources)?, &sources)?;
+        let mut scenario = resolve::resolve(point.read(&sources)?, &sources)?;
         scenario.impossible_request()?;
+        scenario.draw_experiments()?;
         Ok(Point { swept, scenario, text })
     });
     resolved.collect()

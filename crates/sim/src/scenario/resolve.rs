@@ -15,7 +15,7 @@ use tenure_core::wire::message::Message;
 use toml::Spanned;
 
 use super::{Broker, Delay, LogFile, Network, Scenario, ServiceManager, Site, Workload, file};
-use crate::workload::{Kind, Wave, WorkloadError};
+use crate::workload::{CoAllocation, Kind, Wave, WorkloadError};
 
 /// The most steps of one emulation.
 const MAX_STEPS: i64 = 10_000_000;
@@ -310,6 +310,17 @@ impl Check<'_> {
             peak,
             workload,
         };
+        let drawn = matches!(manager.workload, Workload::CoAllocation(_));
+        if manager.lacks_experiments() && !drawn {
+            let message = format!("the mapper `experiments` of `{name}` has no requests");
+            let help = "set `workload.kind = \"co-allocation\"`, or list them as its `requests`";
+            return self.refuse(name.span(), message, help);
+        }
+        if drawn && manager.mapper.name == "adaptive" {
+            let message = format!("the mapper `adaptive` of `{name}` follows no drawn requests");
+            let help = "choose `mapper = { name = \"experiments\" }` for it";
+            return self.refuse(name.span(), message, help);
+        }
         self.submissions(name, manager)
     }
 
@@ -326,7 +337,7 @@ impl Check<'_> {
             Workload::Log(log) if matches!(log.kind, Kind::SwfInUse | Kind::SwfOffered) => {
                 Workload::Log(LogFile { kind: Kind::SwfOffered, ..log })
             }
-            Workload::Log(_) | Workload::Wave(_) => {
+            Workload::Log(_) | Workload::Wave(_) | Workload::CoAllocation(_) => {
                 let message = format!("the mapper `jobs` of `{name}` has no jobs");
                 let help = "give a log in Standard Workload Format with `--workload FILE` or \
                             `workload.file`, or list them as its `jobs`";
@@ -386,16 +397,27 @@ impl Check<'_> {
 
     fn workload(&self, given: file::Workload) -> Checked<Workload> {
         let kind = given.kind.as_ref().map(|kind| *kind.get_ref());
+        if let (Some(settings), true) = (&given.co_allocation, kind != Some(Kind::CoAllocation)) {
+            let message = "these settings are for a workload of another kind";
+            return self.refuse(settings.span(), message, "set `kind = \"co-allocation\"`");
+        }
         match (given.file, kind) {
-            (None, None | Some(Kind::Wave)) => {
-                let log_only = "the wave is generated; set `file` to read a log";
+            (None, None | Some(Kind::Wave | Kind::CoAllocation)) => {
+                let log_only = "the workload is generated; set `file` to read a log";
                 if let Some(column) = &given.column {
-                    return self.refuse(column.span(), "a wave has no columns", log_only);
+                    return self.refuse(
+                        column.span(),
+                        "what is generated has no columns",
+                        log_only,
+                    );
                 }
                 if let Some(offset) = &given.offset {
-                    return self.refuse(offset.span(), "a wave has no offset", log_only);
+                    return self.refuse(offset.span(), "what is generated has no offset", log_only);
                 }
-                self.wave(given.wave).map(Workload::Wave)
+                match kind {
+                    Some(Kind::CoAllocation) => self.co_allocation(given.co_allocation),
+                    _ => self.wave(given.wave).map(Workload::Wave),
+                }
             }
             (None, Some(kind)) => {
                 let span = given.kind.map_or(Sources::NOWHERE, |kind| kind.span());
@@ -405,9 +427,11 @@ impl Check<'_> {
             (Some(file), kind) => {
                 let bad =
                     |error: WorkloadError| self.sources.error(file.span(), error.to_string(), None);
-                if kind == Some(Kind::Wave) {
+                if let Some(generated @ (Kind::Wave | Kind::CoAllocation)) = kind {
                     let span = given.kind.map_or(Sources::NOWHERE, |kind| kind.span());
-                    let message = format!("a wave is generated, but the file `{file}` is given");
+                    let message = format!(
+                        "a workload of kind `{generated}` is generated, but the file `{file}` is given"
+                    );
                     return self.refuse(
                         span,
                         message,
@@ -420,6 +444,21 @@ impl Check<'_> {
                 let offset =
                     given.offset.map_or(Ok(Span::ZERO), |o| self.not_negative("offset", &o))?;
                 Ok(Workload::Log(LogFile { file: file.into_inner(), kind, column, offset }))
+            }
+        }
+    }
+
+    fn co_allocation(&self, given: Option<Spanned<CoAllocation>>) -> Checked<Workload> {
+        let Some(given) = given else { return Ok(Workload::CoAllocation(CoAllocation::default())) };
+        match given.get_ref().check() {
+            Ok(()) => Ok(Workload::CoAllocation(given.into_inner())),
+            Err((setting, expected)) => {
+                let message = format!("`{setting}` {expected}");
+                self.refuse(
+                    given.span(),
+                    message,
+                    "the others have the defaults of docs/SCENARIOS.md",
+                )
             }
         }
     }

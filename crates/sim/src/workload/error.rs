@@ -26,12 +26,14 @@ pub enum WorkloadError {
     },
     /// A file was given for the kind that is generated.
     #[error(
-        "the kind `wave` is generated and reads no file, but `{file}` is given; kinds of a file: {}",
+        "the kind `{kind}` is generated and reads no file, but `{file}` is given; kinds of a file: {}",
         names(&FROM_FILE)
     )]
-    WaveReadsNoFile {
+    ReadsNoFile {
         /// The name of the file.
         file: String,
+        /// The kind.
+        kind: Kind,
     },
     /// A column was chosen for a kind that has none.
     #[error("a column is chosen for the kind `csv` only, not `{kind}`")]

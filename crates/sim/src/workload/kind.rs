@@ -19,11 +19,14 @@ pub enum Kind {
     Csv,
     /// A generated daily [wave](super::Wave), which needs no file.
     Wave,
+    /// Generated requests for [compute with bandwidth](super::CoAllocation), which need no file either.
+    CoAllocation,
 }
 
 impl Kind {
     /// Every kind, in the order in which errors list them.
-    pub const ALL: [Self; 4] = [Self::SwfInUse, Self::SwfOffered, Self::Csv, Self::Wave];
+    pub const ALL: [Self; 5] =
+        [Self::SwfInUse, Self::SwfOffered, Self::Csv, Self::Wave, Self::CoAllocation];
 
     /// The name in settings and on the command line.
     pub const fn name(self) -> &'static str {
@@ -32,6 +35,7 @@ impl Kind {
             Self::SwfOffered => "swf-offered",
             Self::Csv => "csv",
             Self::Wave => "wave",
+            Self::CoAllocation => "co-allocation",
         }
     }
 
@@ -42,6 +46,7 @@ impl Kind {
             Self::SwfOffered => "processors of jobs, each counted from its submit time",
             Self::Csv => "mean of the samples in a step",
             Self::Wave => "generated daily wave",
+            Self::CoAllocation => "generated requests for compute with bandwidth",
         }
     }
 
@@ -49,6 +54,7 @@ impl Kind {
     pub const fn entries(self) -> &'static str {
         match self {
             Self::SwfInUse | Self::SwfOffered => "jobs",
+            Self::CoAllocation => "requests",
             Self::Csv | Self::Wave => "samples",
         }
     }
@@ -104,7 +110,8 @@ mod tests {
         let error = "swf".parse::<Kind>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown kind of workload `swf`; known: swf-in-use, swf-offered, csv, wave"
+            "unknown kind of workload `swf`; known: swf-in-use, swf-offered, csv, wave, \
+             co-allocation"
         );
     }
 

@@ -1,12 +1,14 @@
 //! Workloads: what a deployment is asked for, step by step.
 //!
 //! A [`Log`] is a record of real demand, a batch system's jobs ([`Kind::SwfInUse`],
-//! [`Kind::SwfOffered`]) or the samples of a series ([`Kind::Csv`]); a [`Wave`] is generated. Each
+//! [`Kind::SwfOffered`]) or the samples of a series ([`Kind::Csv`]); a [`Wave`] and the requests of
+//! [`CoAllocation`] are generated. A log or wave
 //! gives a *signal*, one value at every t_k = offset + k * step in the log's own seconds, and
 //! [`demand`] scales a signal to the size of a deployment. Nothing here reads a file: the shell
 //! hands the bytes in.
 
 mod clock;
+mod co_allocation;
 mod error;
 mod kind;
 mod number;
@@ -22,6 +24,8 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use flate2::read::MultiGzDecoder;
 use tenure_core::model::time::Span;
 
+pub(crate) use co_allocation::MOST_REQUESTS;
+pub use co_allocation::{CoAllocation, Drawn, Shape};
 pub use error::WorkloadError;
 pub use kind::Kind;
 pub use number::parse_span;
@@ -75,7 +79,7 @@ impl Log {
     ///
     /// # Errors
     /// When the gzip stream is broken, the column is not there, nothing usable is left, the kind
-    /// is [`Kind::Wave`], or a column is set for a kind without columns.
+    /// reads no file, or a column is set for a kind without columns.
     pub fn parse(
         file: &str,
         bytes: &[u8],
@@ -96,7 +100,9 @@ impl Log {
                 let (summary, samples) = series::parse(file, &inflate(file, bytes)?, column)?;
                 (summary, Entries::Samples(samples))
             }
-            Kind::Wave => return Err(WorkloadError::WaveReadsNoFile { file: file.to_owned() }),
+            Kind::Wave | Kind::CoAllocation => {
+                return Err(WorkloadError::ReadsNoFile { file: file.to_owned(), kind });
+            }
         };
         if summary.entries == 0 {
             return Err(WorkloadError::NoEntries {

@@ -236,6 +236,7 @@ impl Home {
             give_up_at: window.end().plus(term.times(3)).plus(Span::DAY.times(7)),
             capacity: capacity(config.sites.values().map(|site| &site.stocks)),
             term,
+            compute: None,
         })
     }
 

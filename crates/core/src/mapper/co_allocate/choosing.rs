@@ -1,6 +1,6 @@
 //! Which start, which sites and which paths a request gets.
 
-use tenure_plan::{Settings, Solver, solve};
+use tenure_plan::{Settings, Solver, Term as Objective, solve};
 
 use super::network::{Free, Network, Units};
 use super::{CoAllocate, Prefer};
@@ -26,8 +26,8 @@ pub(super) struct Planner<'a> {
 struct Way {
     allocation: Allocation,
     cost: Cost,
-    /// What its units are worth.
-    worth: u64,
+    /// What it is compared by, in millionths: the less, the better.
+    value: u64,
     proven: bool,
 }
 
@@ -166,11 +166,12 @@ impl<'a> Planner<'a> {
             tenure_plan::Status::Feasible | tenure_plan::Status::Unknown => (false, false),
         };
         found.complete &= complete;
-        let best = answer.objective.is_some().then_some(&answer.plan);
-        let others = answer.alternatives.iter().map(|other| &other.plan);
-        for plan in best.into_iter().chain(others) {
+        let best = answer.objective.as_ref().map(|objective| (objective, &answer.plan));
+        let others = answer.alternatives.iter().map(|other| (&other.objective, &other.plan));
+        for (objective, plan) in best.into_iter().chain(others) {
             let Some(allocation) = network.allocation(choice, term, units, plan) else { continue };
-            found.ways.push(Way::of(network, allocation, proven));
+            let value = objective.get(Objective::Price).unwrap_or(0);
+            found.ways.push(Way::of(network, allocation, value, proven));
         }
     }
 
@@ -185,13 +186,12 @@ impl<'a> Planner<'a> {
     }
 
     /// The lower, the better.
-    fn rank(&self, way: &Way) -> (u64, Cost, Time, Cost) {
-        let (worthless, cost) = match self.prefer {
-            Prefer::Earliest => (0, Cost::ZERO),
-            Prefer::Cheapest => (0, way.cost),
-            Prefer::Best => (u64::MAX - way.worth, Cost::ZERO),
-        };
-        (worthless, cost, way.allocation.term.start(), way.cost)
+    fn rank(&self, way: &Way) -> (u64, Time, u64) {
+        let (start, value) = (way.allocation.term.start(), way.value);
+        match self.prefer {
+            Prefer::Earliest => (0, start, value),
+            Prefer::Cheapest | Prefer::Best => (value, start, 0),
+        }
     }
 
     /// Why there is no way, and the first one after the window.
@@ -261,14 +261,13 @@ fn refused(refusal: Refusal, offers: Vec<Allocation>) -> Verdict {
 }
 
 impl Way {
-    fn of(network: &Network<'_>, allocation: Allocation, proven: bool) -> Self {
-        let (mut cost, mut worth) = (Cost::ZERO, 0);
+    fn of(network: &Network<'_>, allocation: Allocation, value: u64, proven: bool) -> Self {
+        let mut cost = Cost::ZERO;
         for (source, units) in network.cut(&allocation) {
             let price = price_of(&source.attributes).unwrap_or(0);
             cost = cost.plus(Cost::of(price, units, allocation.term));
-            worth += u64::from(network.worth(source)) * u64::from(units);
         }
-        Self { allocation, cost, worth, proven }
+        Self { allocation, cost, value, proven }
     }
 
     fn reason(&self) -> String {

@@ -14,10 +14,11 @@ use super::place::Placement;
 use super::queue::{Queue, Round, extends};
 use crate::broker::mapper::{BrokerMapper, Decision, View};
 use crate::model::resource::Expr;
+use crate::wire::request::Item;
 
-/// Plans requests with links: for each of so many starts within the request's window, the best choice of sites and
-/// paths, proven if the steps suffice; of these the one that is preferred. Requests without links are served as by
-/// [`fcfs`](super::fcfs). Each item of a request with links comes from one site.
+/// Plans requests with links, or with items apart from each other: for each of so many starts within the request's window,
+/// the best choice of sites and paths, proven if the steps suffice; of these the one that is preferred. Each item of such a
+/// request comes from one site. Other requests are served as by [`fcfs`](super::fcfs).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct CoAllocate {
@@ -38,9 +39,9 @@ pub struct CoAllocate {
     hops: Option<u8>,
     /// The most steps of the solver for each start.
     steps: u64,
-    /// How units of requests without links are spread over sites.
+    /// How units of requests that are not planned are spread over sites.
     placement: Placement,
-    /// What becomes of requests without links that cannot begin.
+    /// What becomes of requests that are not planned and cannot begin.
     queue: Queue,
 }
 
@@ -51,9 +52,9 @@ enum Prefer {
     /// The one that begins first, then the cheapest.
     #[default]
     Earliest,
-    /// The cheapest, then the one that begins first.
+    /// The cheapest, dearer by `balance` where much is booked; then the one that begins first.
     Cheapest,
-    /// The one whose units are worth most by `weights`, then the one that begins first.
+    /// The one whose units are worth least less than the best by `weights`, then the one that begins first.
     Best,
 }
 
@@ -81,7 +82,7 @@ impl BrokerMapper for CoAllocate {
         requests.sort_by_key(|request| !extends(request));
         let mut round = Round::new(view, self.placement, self.queue);
         let choices = requests.into_iter().map(|request| {
-            if request.items.iter().any(|item| item.joins().is_some()) {
+            if request.items.iter().any(at_one_site_each) {
                 Planner::new(self, view, request).choose(&mut round)
             } else {
                 round.choose(request)
@@ -90,4 +91,9 @@ impl BrokerMapper for CoAllocate {
         let choices = choices.collect();
         round.decision(choices)
     }
+}
+
+/// Whether an item is a link, or comes from one site that is to be chosen.
+fn at_one_site_each(item: &Item) -> bool {
+    item.joins().is_some() || item.apart().is_some()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_plan::Term as Objective;
 use tenure_plan::{Amount, Edge, Link, Part, Place, Plan, Price, Problem, UnitPrice};
 
 use super::{CoAllocate, Prefer};
@@ -92,6 +93,7 @@ impl Network<'_> {
         };
         Problem {
             name: self.request.id.to_string(),
+            objective: vec![Objective::Price],
             place: self.places(term, free),
             part: compute().map(part).collect(),
             same_host: grouped(|item| item.together),
@@ -212,7 +214,7 @@ impl Network<'_> {
     }
 
     /// The greatest weight whose condition a source meets.
-    pub(super) fn worth(&self, source: &Source) -> u32 {
+    fn worth(&self, source: &Source) -> u32 {
         let holds = |expr: &Expr| {
             let all: Constraints = [expr.clone()].into_iter().collect();
             all.first_broken(&source.attributes, &Properties::default()).is_none()
