@@ -46,6 +46,18 @@ pub(crate) fn first_fit(model: &Model<'_>, order: Order, steps: &mut Steps<'_>) 
     Routes::finish(model, &state, steps)
 }
 
+/// All places, those with the largest share of all room first.
+pub(crate) fn by_room(model: &Model<'_>) -> Vec<u32> {
+    let totals = totals(model);
+    let room = |place: &u32| -> u128 {
+        let capacity = model.capacity_of(*place as usize).iter().zip(&totals);
+        capacity.map(|(amount, total)| share(u128::from(*amount), *total)).sum()
+    };
+    let mut places: Vec<u32> = (0..).take(model.place_count()).collect();
+    places.sort_by_cached_key(|place| std::cmp::Reverse(room(place)));
+    places
+}
+
 fn allows(model: &Model<'_>, block: usize, place: usize) -> bool {
     model.block(block).iter().all(|item| model.allows(model.part_of(*item), place))
 }
@@ -80,6 +92,22 @@ fn fill_plain(model: &Model<'_>, state: &mut State<'_, '_>, blocks: &[usize]) ->
     Some(())
 }
 
+/// All that is free, by dimension.
+fn totals(model: &Model<'_>) -> Vec<u128> {
+    let mut totals = vec![0_u128; model.dimensions.len()];
+    for place in 0..model.place_count() {
+        for (total, capacity) in totals.iter_mut().zip(model.capacity_of(place)) {
+            *total += u128::from(*capacity);
+        }
+    }
+    totals
+}
+
+/// In millionths of millionths.
+fn share(amount: u128, total: u128) -> u128 {
+    (amount * 1_000_000_000_000).checked_div(total).unwrap_or(amount)
+}
+
 /// What blocks need as shares of all that is free, in millionths of millionths.
 struct Sizes<'m, 'p> {
     model: &'m Model<'p>,
@@ -88,13 +116,7 @@ struct Sizes<'m, 'p> {
 
 impl<'m, 'p> Sizes<'m, 'p> {
     fn of(model: &'m Model<'p>) -> Self {
-        let mut totals = vec![0_u128; model.dimensions.len()];
-        for place in 0..model.place_count() {
-            for (total, capacity) in totals.iter_mut().zip(model.capacity_of(place)) {
-                *total += u128::from(*capacity);
-            }
-        }
-        Self { model, totals }
+        Self { model, totals: totals(model) }
     }
 
     fn shares(&self, block: usize) -> impl Iterator<Item = u128> {
@@ -103,7 +125,7 @@ impl<'m, 'p> Sizes<'m, 'p> {
             let need: u128 = items
                 .map(|item| u128::from(self.model.needs(self.model.part_of(*item))[dimension]))
                 .sum();
-            if *total == 0 { need } else { need * 1_000_000_000_000 / total }
+            share(need, *total)
         })
     }
 

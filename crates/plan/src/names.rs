@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::error::BadProblem;
 
 /// Where the copies of each name are in the list of all copies.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Names<'p> {
     /// The noun for messages.
     noun: &'static str,

@@ -4,6 +4,8 @@
 //! large neighbourhood search (Shaw 1998): some blocks lose their places, and the exact solver places them
 //! anew beside the others.
 
+use std::collections::BTreeSet;
+
 use crate::exact::{self, Found, Routes, Search, Steps};
 use crate::first_fit::{self, Order};
 use crate::model::Model;
@@ -16,12 +18,46 @@ pub(crate) fn search(model: &Model<'_>, steps: &mut Steps<'_>) -> Option<Found> 
     if let Some(items) = as_bins(model) {
         return packed(model, &items, steps).map(|(plan, _)| plan);
     }
+    if model.place_count() > FEW_PLACES && wants_few_places(model) {
+        return shortlisted(model, steps);
+    }
+    improved(model, steps)
+}
+
+/// The best plan of first-fit, made better while steps are left.
+fn improved(model: &Model<'_>, steps: &mut Steps<'_>) -> Option<Found> {
     let orders = [Order::FewestPlaces, Order::LargestShare, Order::Sum];
     let plans = orders.into_iter().filter_map(|order| first_fit::first_fit(model, order, steps));
     let best = plans.min_by_key(|plan| plan.score);
     let mut best = best.or_else(|| any(model, steps))?;
     improve(model, &mut best, steps);
     Some(best)
+}
+
+/// Of how many places all are looked at again and again.
+const FEW_PLACES: usize = 256;
+/// The fewest places that are looked at of more.
+const SHORTLIST: usize = 64;
+
+/// Whether places differ by what they have alone, and few of them are wanted before all else.
+fn wants_few_places(model: &Model<'_>) -> bool {
+    let first = model.objective.iter().find(|term| **term != Term::Installs);
+    let favourites = model.rules.iter().any(|rules| rules.favourites.is_some());
+    first == Some(&Term::Nodes) && !favourites && first_fit::is_plain(model)
+}
+
+/// A plan on the places with most room, as many as are likely to be enough.
+fn shortlisted(model: &Model<'_>, steps: &mut Steps<'_>) -> Option<Found> {
+    let roomiest = first_fit::by_room(model);
+    let all = model.with_places(&roomiest);
+    let start = first_fit::first_fit(&all, Order::LargestShare, steps)?;
+    let used: BTreeSet<u32> = start.host.iter().copied().collect();
+    let most = SHORTLIST.max(2 * used.len()).min(roomiest.len());
+    let listed: BTreeSet<u32> = used.into_iter().chain((0..).take(most)).collect();
+    let listed: Vec<u32> = listed.into_iter().map(|place| roomiest[place as usize]).collect();
+    let mut found = improved(&model.with_places(&listed), steps)?;
+    found.host.iter_mut().for_each(|place| *place = listed[*place as usize]);
+    Some(found)
 }
 
 /// A plan of the exact solver, which looks for the first only.
@@ -85,17 +121,22 @@ pub(crate) fn packed(
 const PATIENCE: u32 = 60;
 /// How many blocks are placed anew in a round.
 const NEIGHBOURS: usize = 10;
-/// The steps of a round.
+/// The steps of a round; of one with many pairs of blocks and places, where a step takes longer.
 const ROUND: u64 = 2_000;
+const LARGE_ROUND: u64 = 60;
+/// How many pairs are many.
+const LARGE: usize = 20_000;
 
 /// Improves a plan round by round.
 fn improve(model: &Model<'_>, best: &mut Found, steps: &mut Steps<'_>) {
     let blocks = model.block_count();
+    let large = blocks.saturating_mul(model.place_count()) > LARGE;
+    let round = if large { LARGE_ROUND } else { ROUND };
     let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
     let mut idle = 0;
     while idle < PATIENCE && steps.left() > 0 && blocks > 0 {
         let freed = neighbours(model, best, &mut draw);
-        let mut budget = steps.part(ROUND);
+        let mut budget = steps.part(round);
         let found = exact::again(model, best, &freed, &mut budget);
         steps.spend(&budget);
         match found {

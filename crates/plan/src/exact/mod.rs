@@ -10,6 +10,7 @@ mod distances;
 mod links;
 mod route;
 
+use crate::bits::Bits;
 use crate::model::Model;
 use crate::score::{Score, Term};
 use crate::state::{NOWHERE, State};
@@ -321,10 +322,11 @@ impl<'m, 'p, 's, 't> Exact<'m, 'p, 's, 't> {
             only_empty: true,
             spreads: bound,
         };
-        let mut empty_classes: Vec<u32> = Vec::new();
+        let mut seen = Bits::none(model.place_count());
         for place in 0..model.place_count() {
             let empty = self.state.is_empty(place);
-            if empty && empty_classes.contains(&model.class[place]) {
+            let class = model.class[place] as usize;
+            if empty && seen.contains(class) {
                 continue;
             }
             if !self.state.fits(block, place) || self.is_explored(block, place) {
@@ -332,7 +334,7 @@ impl<'m, 'p, 's, 't> Exact<'m, 'p, 's, 't> {
             }
             let Some(cost) = self.cost(block, place) else { continue };
             if empty {
-                empty_classes.push(model.class[place]);
+                seen.insert(class);
             }
             candidates.only_empty &= empty;
             candidates.spreads &= !self.state.hosts_bound(place);

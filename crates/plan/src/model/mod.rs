@@ -6,6 +6,8 @@ mod parts;
 
 pub(crate) use network::{LinkRules, Network};
 
+use std::collections::BTreeMap;
+
 use crate::bits::Bits;
 use crate::error::BadProblem;
 use crate::names::Names;
@@ -13,7 +15,7 @@ use crate::problem::Problem;
 use crate::score::Term;
 
 /// A checked problem, ready to be solved.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Model<'p> {
     pub(crate) problem: &'p Problem,
     pub(crate) objective: Vec<Term>,
@@ -50,7 +52,7 @@ pub(crate) struct Model<'p> {
 }
 
 /// What is decided of a part, whatever else is placed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PartRules {
     /// The places that it may go to by its conditions; without it, all.
     pub(crate) eligible: Option<Bits>,
@@ -65,7 +67,7 @@ pub(crate) struct PartRules {
     pub(crate) bound: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LibraryRules {
     /// By dimension.
     pub(crate) needs: Vec<u64>,
@@ -81,6 +83,17 @@ impl<'p> Model<'p> {
     /// overflows.
     pub(crate) fn new(problem: &'p Problem) -> Result<Self, BadProblem> {
         build::build(problem)
+    }
+
+    /// With some of the places only, in this order. No rule may tell places apart by their numbers.
+    pub(crate) fn with_places(&self, places: &[u32]) -> Self {
+        let kind = places.iter().map(|place| self.kind[*place as usize]).collect();
+        let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+        let class = places.iter().map(|place| {
+            let next = build::as_u32(numbers.len());
+            *numbers.entry(self.class[*place as usize]).or_insert(next)
+        });
+        Self { kind, class: class.collect(), ..self.clone() }
     }
 
     pub(crate) fn place_count(&self) -> usize {

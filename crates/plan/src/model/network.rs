@@ -13,7 +13,7 @@ use crate::problem::{Edge, Link, Problem};
 use super::build::as_u32;
 
 /// The places that have edges, the edges, and the links that are asked for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Network {
     /// The place of each node. Nodes are the places that have edges.
     pub(crate) nodes: Vec<u32>,

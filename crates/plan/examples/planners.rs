@@ -1,9 +1,9 @@
 //! How fast plans are found and proven, beside other solvers where they are installed.
 //!
 //! ```text
-//! cargo run --release -p tenure --example planners -- frames [REQUESTS] [RIVALS' REQUESTS]
-//! cargo run --release -p tenure --example planners -- nodes [NODES]
-//! cargo run --release -p tenure --example planners -- items [ITEMS]
+//! cargo run --release -p tenure-plan --example planners -- frames [REQUESTS] [RIVALS' REQUESTS]
+//! cargo run --release -p tenure-plan --example planners -- nodes [NODES]
+//! cargo run --release -p tenure-plan --example planners -- items [ITEMS]
 //! ```
 //!
 //! `frames` plans requests of five types, each at ten starts, over the star network of Takefusa et al. (2009)
@@ -13,6 +13,11 @@
 //! in part, `items` puts items into bins by first-fit. Each prints JSON, a line for each figure.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is what the example is for")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a measurement has a clock"
+)]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
 use std::collections::BTreeMap;
