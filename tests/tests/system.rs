@@ -22,6 +22,8 @@ mod config;
 mod peers;
 #[path = "system/plans.rs"]
 mod plans;
+#[path = "system/installs.rs"]
+mod installs;
 #[path = "system/attacks/mod.rs"]
 mod attacks;
 #[path = "system/partitions/mod.rs"]

@@ -59,6 +59,7 @@ fn every_key_is_explained_and_nothing_else() {
         ("netns", "Settings"),
         ("link", "Settings"),
         ("membership", "Settings"),
+        ("packages", "Settings"),
         ("exec", "SiteSettings"),
         ("exec", "GuestSettings"),
     ] {

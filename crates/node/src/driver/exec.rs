@@ -64,7 +64,7 @@ pub(crate) struct GuestSettings {
 /// How long a program may run: ten minutes by default.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "Span")]
-struct Timeout(Duration);
+pub(crate) struct Timeout(pub(crate) Duration);
 
 impl Default for Timeout {
     fn default() -> Self {

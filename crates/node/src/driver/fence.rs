@@ -236,7 +236,7 @@ impl Fence {
     }
 
     /// Refuses what is meant for a unit that has joined, if this one has not, or is being left.
-    fn check_joined(&self, call: &Call) -> Result<(), DriverError> {
+    pub(crate) fn check_joined(&self, call: &Call) -> Result<(), DriverError> {
         let record = self.record(Key::of(call))?.filter(|record| record.epoch == call.epoch);
         match record.as_ref().and_then(Record::newest) {
             Some((Step::Join, Progress::Done(_)) | (Step::Modify, _)) => Ok(()),

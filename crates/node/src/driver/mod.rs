@@ -20,6 +20,7 @@ mod netns;
 mod network;
 mod overlay;
 mod null;
+mod packages;
 mod process;
 mod program;
 mod programs;

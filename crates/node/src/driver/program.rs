@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tenure_core::driver::DriverError;
 use tenure_core::model::codec::Hash;
 
-/// The largest program, in bytes.
+/// The largest program or artefact, in bytes.
 const LARGEST: u64 = 256 << 20;
 
 /// The path of a program: absolute, without `..`.
@@ -63,7 +63,8 @@ impl ProgramPath {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+/// Reads a file, which is of [no more bytes](LARGEST) than a program.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     // A pipe in the place of a program must not be waited for.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let open = File::options().read(true).custom_flags(flags).open(path);

@@ -12,7 +12,7 @@ use tenure_core::mapper::registry::Settings;
 use thiserror::Error;
 
 use super::custody::{Custody, CustodyError};
-use super::{exec, link, membership, netns, null, process, start};
+use super::{exec, link, membership, netns, null, packages, process, start};
 
 /// Why there is no such driver.
 #[derive(Debug, Error)]
@@ -125,6 +125,11 @@ const GUEST: &[Known<dyn GuestDriver>] = &[
         name: "null",
         reads: reads::<null::GuestSettings>,
         open: |home, settings| Ok(null::guest(home, &read(settings)?)?),
+    },
+    Known {
+        name: "packages",
+        reads: reads::<packages::Settings>,
+        open: |home, settings| Ok(packages::guest(home, read(settings)?)?),
     },
     Known {
         name: "start",

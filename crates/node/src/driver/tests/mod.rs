@@ -6,6 +6,7 @@ mod fence;
 mod guests;
 mod link;
 mod netns;
+mod packages;
 mod process;
 mod registry;
 mod several;

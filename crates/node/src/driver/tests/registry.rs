@@ -12,7 +12,10 @@ fn an_unknown_name_lists_the_known_ones() {
     let error = site("vmware", home.path(), &json!({})).err().unwrap();
     assert_eq!(error, "there is no site driver `vmware`; known: exec, link, netns, null, process");
     let error = guest("sge", home.path(), &json!({})).err().unwrap();
-    assert_eq!(error, "there is no guest driver `sge`; known: exec, membership, null, start");
+    assert_eq!(
+        error,
+        "there is no guest driver `sge`; known: exec, membership, null, packages, start"
+    );
 }
 
 #[test]
