@@ -177,8 +177,8 @@ fn main() {
         }
         "away" => {
             let (leases, seconds) = (number().unwrap_or(10_000), number().unwrap_or(60));
-            system
-                .block_on(within(PATIENCE_TO_HOLD, away::measure(folder.path(), leases, seconds)));
+            let limit = PATIENCE_TO_HOLD + Duration::from_secs(seconds.into());
+            system.block_on(within(limit, away::measure(folder.path(), leases, seconds)));
         }
         "strangers" => {
             let (rate, seconds) = (number().unwrap_or(50), number().unwrap_or(20));
