@@ -120,6 +120,7 @@ scripts! {
     delegation_renewed
     dishonest_requests
     co_allocation
+    co_allocation_without_links
     divisible_stock
     drained_by
     drained_units
