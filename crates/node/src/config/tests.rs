@@ -68,7 +68,7 @@ fn what_is_wrong_with_one_of_several_drivers_is_reported_at_its_place() {
         (
             second("name = \"memberships\""),
             "live.toml:9:8: there is no guest driver `memberships`; \
-             did you mean `membership`? known: exec, membership, null, start",
+             did you mean `membership`? known: exec, membership, null, packages, start",
         ),
         (
             second("name = \"null\"\njion = 3"),
