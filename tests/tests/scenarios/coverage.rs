@@ -105,6 +105,8 @@ const POINTS: &[&str] = &[
     "a longer path",
     "no path",
     "a held plan with a link",
+    "a plan without links",
+    "no plan without links",
     "a share is made smaller",
     "a configuration changes in place",
     "a failed modification",
