@@ -191,12 +191,16 @@ pub struct BadSpan {
 impl std::str::FromStr for Span {
     type Err = BadSpan;
 
-    /// Reads `90s`, `1h 30m`, `7d`, or a bare whole number of seconds.
+    /// Reads `90s`, `1h 30m`, `7d`, or a bare whole number of seconds, and each of them after a minus.
     fn from_str(text: &str) -> Result<Self, BadSpan> {
         if let Ok(secs) = text.parse() {
             return Ok(Self::from_secs(secs));
         }
         let bad = |cause: String| BadSpan { text: text.to_owned(), cause };
+        if let Some(positive) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
+            let span: Self = positive.parse().map_err(|error: BadSpan| bad(error.cause))?;
+            return Ok(span.times(-1));
+        }
         let duration = humantime::parse_duration(text).map_err(|e| bad(e.to_string()))?;
         let micros = i64::try_from(duration.as_micros()).map_err(|_| bad("too long".into()))?;
         Ok(Self(micros))
