@@ -11,6 +11,7 @@
 mod act;
 mod boundary;
 mod participants;
+mod plans;
 mod recalls;
 mod clock;
 pub mod coverage;

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::mapper::deploy::Deploy;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::registry::Registry;
@@ -15,23 +16,23 @@ use tenure_core::model::resource::Attributes;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::service_manager::ServiceManager;
-use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
+use tenure_core::service_manager::mapper::ServiceManagerMapper;
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
 use super::clock::Clock;
 use super::keys;
 use super::participant::{Participant, ParticipantSpec};
+use super::plans::CATALOGUE;
 use super::setting::{Setting, stacked_name};
 use crate::driver::NullDriver;
 use crate::random::Chance;
 
-/// A guest's mapper that wants nothing: what its guest wants comes as commands.
-struct Idle;
-
-impl ServiceManagerMapper for Idle {
-    fn decide(&self, view: &View) -> Decision {
-        Decision { round: view.round(), ..Decision::default() }
-    }
+/// A guest's mapper, which plans packages and wants nothing else: leases come by commands.
+fn planner() -> Box<dyn ServiceManagerMapper> {
+    let settings: toml::Table = CATALOGUE.parse().unwrap_or_default();
+    let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(toml::Value::Table(settings));
+    let planner = Registry::default().service_manager("deploy", &mut settings);
+    planner.unwrap_or_else(|_| Box::new(Deploy::default()))
 }
 
 /// The broker's mapper of that name.
@@ -81,7 +82,7 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
                     let leave_before = setting.guests[place].leave_before;
                     let build = move || {
                         let actor = ServiceManager::new(setup.clone(), leave_before);
-                        HostedActor::service_manager(actor, Box::new(Idle))
+                        HostedActor::service_manager(actor, planner())
                     };
                     (Box::new(build), driver(&setting.join, &setting.leave))
                 }

@@ -43,6 +43,7 @@ pub(super) enum Stream {
     Clocks,
     Keys,
     Links,
+    Plans,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -66,6 +67,7 @@ impl Stream {
                 Self::Clocks => 10,
                 Self::Keys => 11,
                 Self::Links => 12,
+                Self::Plans => 13,
                 Self::Family(family) => 16 + family as u64,
                 Self::Strikes(family) => 64 + family as u64,
             },

@@ -284,6 +284,7 @@ impl World {
         self.tempt(who, &entry.fact);
         if let Fact::ServiceManager(fact) = &entry.fact {
             self.handle_tickets(who, fact);
+            self.handle_plans(who, fact);
         }
         if let Fact::ServiceManager(service_manager::Fact::Leased(fact)) = &entry.fact {
             self.live_with(who, fact.lease, fact.term);

@@ -50,6 +50,7 @@ pub(super) struct World {
     /// Draws what requests wait for.
     pub(super) sequences: Sampler,
     pub(super) links: Sampler,
+    pub(super) plans: Sampler,
     pub(super) sampler: BTreeMap<Family, Sampler>,
     at_once: u32,
 }
@@ -105,6 +106,7 @@ impl World {
             users: Stream::Users.sampler(chance),
             sequences: Stream::Sequences.sampler(chance),
             links: Stream::Links.sampler(chance),
+            plans: Stream::Plans.sampler(chance),
             now: Time::ZERO,
             queue: BTreeMap::new(),
             queued: 0,
