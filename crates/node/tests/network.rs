@@ -218,7 +218,7 @@ fn an_older_copy_of_a_journal_is_found_out_by_a_peer_that_comes_later() {
         std::fs::copy(&copy, &journal).unwrap();
         let anywhere = Some(ANYWHERE.parse().unwrap());
         let mut site = alone((folder.path(), &plans), Role::SiteAuthority, anywhere, &[]).await;
-        // It has not waited: it does what it is told.
+        // It has not waited: it carries out commands.
         let unit = UnitId(0);
         of(&site, Role::SiteAuthority)
             .command(SiteCommand::Drain { unit, by: None })

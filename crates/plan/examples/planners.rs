@@ -95,7 +95,7 @@ const TYPES: [(u64, &[(u64, u64)]); 5] = [
     (4, &[(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]),
 ];
 
-/// The problem of one frame: what is free, drawn anew, and what the request wants.
+/// The problem of one frame: random free capacities, and the request.
 fn frame(numbers: &mut Numbers, cpus: &[u64], links: &[(u64, u64)]) -> Problem {
     let mut places: Vec<Value> = Vec::new();
     let mut edges: Vec<Value> = Vec::new();

@@ -439,7 +439,10 @@ impl Broker {
         let part = what.into();
         // Of a ticket that ended long ago there is nothing left to charge.
         let fits = ledger.can_return(what.link, &part) || ledger.entered(what.link).is_none();
+        // A ticket that is kept back for an offer is in nobody's hands, so nobody can have given it back.
+        let kept_back = matches!(self.request(issued.request), Some(State::Held { .. }));
         let ours = what.issuer == self.base.id()
+            && !kept_back
             && issued.credited.len() < MAX_RETURNS
             && self.state.ticket(issued).is_some_and(|ticket| {
                 ticket.site() == what.site && ticket.bottom().units >= what.units

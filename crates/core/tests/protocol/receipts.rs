@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use tenure_core::actor::effect::Problem;
 use tenure_core::broker::machine::State;
 use tenure_core::model::slice::{LeaseId, RequestId};
+use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::mapper::Ask;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::message::{Message, Sequence};
+use tenure_core::wire::offer::Reply;
 
 use crate::common::world::{Reaction, Scene, World};
 use crate::common::{
@@ -114,6 +117,22 @@ fn after_bad_receipt(site: u8, change: impl FnOnce(&mut Return)) -> i64 {
     assert!(matches!(out.problems[..], [Problem::Message { kind: "credit", .. }]));
     assert_eq!(world.position(BROKER), position);
     world.free_at(600)
+}
+
+/// Nobody has it, unless the broker goes on from an older journal.
+#[test]
+fn a_receipt_for_a_ticket_that_is_kept_back_is_ignored() {
+    let mut world = Scene::default().open();
+    world.ask(GUEST, Ask { reply: Reply::Hold(Span::HOUR), ..ask_for(3, 0, HOUR) });
+    let request = RequestId { origin: id(GUEST), number: 1 };
+    let Some(State::Held { offers, .. }) = world.broker().request(request) else { panic!() };
+    let (_, ticket) = offers[0][0].clone();
+    let receipts = vec![receipt(SITE, ticket.bottom(), at(0))];
+    let position = world.position(BROKER);
+    let out = world.deliver(BROKER, &letter(GUEST, BROKER, Message::Credit { receipts }));
+    assert_eq!(out.replies, []);
+    assert!(matches!(out.problems[..], [Problem::Message { kind: "credit", .. }]));
+    assert_eq!((world.position(BROKER), at_broker(&world)), (position, "Held"));
 }
 
 #[test]

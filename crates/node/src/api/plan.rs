@@ -25,7 +25,7 @@ use super::{ApiError, Code};
 const PLANNER: &str = "deploy";
 
 /// The mappers that come with Tenure and plan no packages.
-const NO_PLANNERS: [&str; 3] = ["adaptive", "jobs", "static"];
+const NO_PLANNERS: [&str; 4] = ["adaptive", "experiments", "jobs", "static"];
 
 /// Names a plan: `guest/3`, and `3` where only one service manager can be meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -449,7 +449,19 @@ fn no_plan(name: &str) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use tenure_core::mapper::registry::{MapperError, Registry};
+
     use super::*;
+
+    #[test]
+    fn every_mapper_of_guests_plans_packages_or_is_known_not_to() {
+        let settings = serde_json::Value::Null;
+        let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(settings);
+        let none = Registry::default().service_manager("", &mut settings);
+        let Err(MapperError::Unknown { mut known, .. }) = none else { panic!("it has no name") };
+        known.retain(|name| *name != PLANNER);
+        assert_eq!(known, NO_PLANNERS);
+    }
 
     #[test]
     fn a_plan_is_named_as_it_is_printed() {

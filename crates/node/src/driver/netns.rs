@@ -89,8 +89,8 @@ struct Namespaces {
     bridge: Mutex<()>,
 }
 
-/// An error unless what runs in a unit can be seen and ended, whoever it runs as. `ip netns pids` leaves out what
-/// it may not look at.
+/// Fails unless the processes of all users in a unit can be listed and killed: `ip netns pids` leaves out those that
+/// it may not inspect.
 fn needs_to_end_all() -> io::Result<()> {
     let needed = CapabilitySet::KILL | CapabilitySet::SYS_PTRACE;
     if capabilities(None)?.effective.contains(needed) {

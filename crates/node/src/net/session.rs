@@ -161,7 +161,7 @@ impl From<FrameError> for SessionEnd {
 }
 
 impl From<io::Error> for SessionEnd {
-    /// What TLS says is told in the words of actors.
+    /// Errors of TLS about who is at the other end are named as such.
     fn from(error: io::Error) -> Self {
         match tls::cause(&error) {
             Some(tls::Cause::Nobody) => Self::NobodyThere,

@@ -179,7 +179,7 @@ impl ServiceManager {
         Some(Effect::Call(Call { properties, deadline, ..call }))
     }
 
-    /// What a driver is told of a package beside the properties of the unit.
+    /// The properties of a package in a call of the driver, beside those of the unit.
     fn about(&self, install: &Install) -> BTreeMap<Name, String> {
         let record = self.state.plans.plans.get(&install.plan);
         let proposed = record.and_then(|record| record.proposed.as_ref());
