@@ -113,7 +113,9 @@ fn counts(scene: &Scene<'_>, issuer: ActorId, key: PublicKey, hash: Hash) -> boo
     match chain(scene, scene.actor, issuer).map(|chain| chain.standing(&key)) {
         None | Some(Standing::InForce | Standing::Rotated(_)) => true,
         Some(Standing::Revoked(_, honoured)) => honoured.contains(&hash),
-        Some(Standing::Foreign) => false,
+        // The statements of who is no peer count for the message that brings them, and are not kept.
+        Some(Standing::Foreign) => chain(scene, issuer, issuer)
+            .is_some_and(|stated| !matches!(stated.standing(&key), Standing::Foreign)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What travels between actors: messages, refusals, signed envelopes, and the credentials that sign and check them.
 
+pub mod admission;
 pub mod batch;
 pub mod credentials;
 pub mod endorsement;

@@ -9,9 +9,10 @@ use tenure_core::actor::Role;
 use tenure_core::model::identity::{ActorId, PublicKey, Scheme, Signer};
 use tenure_core::model::keys::{KeyBook, KeyChain, Standing};
 use tenure_core::model::name::Name;
-use tenure_core::model::time::{Span, Time};
+use tenure_core::model::time::Time;
 use tenure_core::model::verifier::Verifier;
-use tenure_core::ticket::{Ticket, TicketFault};
+use tenure_core::ticket::Ticket;
+use tenure_core::wire::admission::{GRACE, HolderFault, Stranger, holder_until};
 use tenure_core::wire::endorsement::{Endorsement, EndorsementFault, SignedEndorsement};
 use tenure_core::wire::invitation::{Invitation, SignedInvitation};
 use thiserror::Error;
@@ -23,16 +24,13 @@ use super::budget::{Budget, Rate};
 use super::card::{CARD_HOLDS, Card, CardBook, SignedCard};
 use super::endorsed::EndorsementBook;
 use super::lane::{Known, Lane, Standing as LaneStanding};
-use super::session::{Ends, Item, Pass, Stranger};
+use super::session::{Ends, Item, Pass};
 use crate::clock::Clock;
 use crate::metrics::RefusedConnections;
 use crate::transport::Exchange;
 
 /// The most strangers that are connected at a time.
 const MOST_STRANGERS: usize = 64;
-
-/// How long after its end a ticket still lets its holder in, to give back what is left.
-pub(super) const GRACE: Span = Span::HOUR;
 
 /// An actor of this process.
 #[derive(Clone, Debug)]
@@ -57,10 +55,8 @@ struct KnownKeys {
 pub(super) enum NotAdmitted {
     #[error("{0} is no peer, and who is asked for is no site")]
     NoSite(ActorId),
-    #[error("{0} is no peer, and its ticket is void: {1}")]
-    Void(ActorId, TicketFault),
-    #[error("{0} is no peer, and its ticket has ended")]
-    Over(ActorId),
+    #[error("{0} is no peer, and {1}")]
+    Ticket(ActorId, HolderFault),
     #[error("{0} is no peer, and its invitation is not by who is asked for")]
     NotInvited(ActorId),
     #[error("{0} is no peer, and its invitation has expired")]
@@ -74,7 +70,7 @@ impl NotAdmitted {
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::NoSite(_) => "no site",
-            Self::Void(..) | Self::Over(_) => "ticket",
+            Self::Ticket(..) => "ticket",
             Self::NotInvited(_) | Self::InvitationOver(_) => "invitation",
             Self::NotEndorsed(..) => "endorsement",
         }
@@ -285,19 +281,10 @@ impl Hub {
     fn admits_holder(&self, ends: Ends, ticket: &Ticket) -> Result<Time, NotAdmitted> {
         let Ends { here, there } = ends;
         let site = self.site(here).ok_or(NotAdmitted::NoSite(there))?;
-        ticket.check_shape(here, there).map_err(|fault| NotAdmitted::Void(there, fault))?;
-        let until = ticket.bottom().term.end().plus(GRACE);
-        if until <= self.clock.now() {
-            return Err(NotAdmitted::Over(there));
-        }
         let mut verifier = Verifier::new(site.signer.scheme());
         verifier.keys_mut().clone_from(&self.keys_of(here));
-        for (depth, link) in (0..).zip(ticket.links()) {
-            if !link.verifies(&mut verifier) {
-                return Err(NotAdmitted::Void(there, TicketFault::BadSignature(depth)));
-            }
-        }
-        Ok(until)
+        holder_until(ticket, (there, here), self.clock.now(), &mut verifier)
+            .map_err(|fault| NotAdmitted::Ticket(there, fault))
     }
 
     /// An endorsement must be one by a broker that the site knows, for the stranger and the site.

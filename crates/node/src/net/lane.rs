@@ -15,6 +15,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::admission::{GRACE, Stranger};
 use tenure_core::wire::invitation::SignedInvitation;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -22,8 +23,8 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsConnector, TlsStream};
 use tracing::{debug, info, warn};
 
-use super::hub::{GRACE, Hub};
-use super::session::{Ends, Item, Pass, Session, SessionEnd, Stranger, show};
+use super::hub::Hub;
+use super::session::{Ends, Item, Pass, Session, SessionEnd, show};
 use super::tls;
 
 /// How much waits for a connection. What does not fit is dropped: its sender repeats it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use tenure_core::model::identity::ActorId;
+use tenure_core::wire::admission::Stranger;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
@@ -17,7 +18,7 @@ use tracing::{info, warn};
 
 use super::hub::{Hub, NotAdmitted};
 use super::lane::{CONNECT_WITHIN, Known, Lane, Other, Way};
-use super::session::{Ends, Session, SessionEnd, Stranger, part, shown};
+use super::session::{Ends, Session, SessionEnd, part, shown};
 use super::{lane, tls};
 
 /// The most connections that have not shown yet who they are: of all, and of one address.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::model::identity::ActorId;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::admission::Stranger;
 use tenure_core::wire::endorsement::SignedEndorsement;
 use tenure_core::wire::invitation::SignedInvitation;
 use tenure_core::wire::message::{Envelope, Sealed};
@@ -56,29 +57,6 @@ impl Pass {
             Self::Ticket(ticket) => Frame::Ticket(ticket.clone()),
             Self::Invitation(invitation) => Frame::Invitation((**invitation).clone()),
             Self::Endorsement(endorsement) => Frame::Endorsement((**endorsement).clone()),
-        }
-    }
-}
-
-/// What who is known by such a pass alone may say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stranger {
-    /// The holder of a ticket, to its site.
-    Holder,
-    /// Who has an invitation, to the inviter.
-    Invited,
-    /// Who is endorsed by a broker, to the site.
-    Endorsed,
-}
-
-impl Stranger {
-    fn may_say(self, kind: &str) -> bool {
-        match self {
-            Self::Holder | Self::Endorsed => {
-                ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"]
-                    .contains(&kind)
-            }
-            Self::Invited => kind == "join",
         }
     }
 }

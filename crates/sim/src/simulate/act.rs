@@ -80,7 +80,8 @@ fn strikes(family: Family) -> u32 {
         | Family::LateTimer
         | Family::Storage
         | Family::Driver
-        | Family::Mapper => 0,
+        | Family::Mapper
+        | Family::Stranger => 0,
     }
 }
 
@@ -94,7 +95,8 @@ impl World {
         for &family in Family::ALL {
             let most = strikes(family);
             let apart = &mut Stream::Strikes(family).sampler(self.chance);
-            let sampler = if family == Family::Takeover { apart } else { &mut sampler };
+            let is_apart = [Family::Takeover, Family::Stranger].contains(&family);
+            let sampler = if is_apart { apart } else { &mut sampler };
             let count = sampler.count(most / 4, most);
             for _ in 0..count {
                 let near = sampler.pick(&visits).copied().unwrap_or(Time::ZERO);
@@ -217,7 +219,8 @@ impl World {
             | Family::LateTimer
             | Family::Storage
             | Family::Driver
-            | Family::Mapper => Ok(()),
+            | Family::Mapper
+            | Family::Stranger => Ok(()),
         }
     }
 
@@ -249,6 +252,7 @@ impl World {
         let retry = self.setting.retry_policy.longest;
         let until = self.now.plus(self.sampler(Family::Connection).scaled(Span::SECOND, retry));
         self.wire.break_off((one, other), self.now, until);
+        self.strangers.part(one, other);
     }
 
     /// Within the margin: no clock is further from the true time than half of it.

@@ -180,6 +180,14 @@ faults! {
         RolledBack = "older copy of a journal found out",
         Untold = "older copy of a journal that nobody could tell",
     }
+    /// Guests are no peers of sites, which have few places for such, hear what they are let in for, and not much at
+    /// once.
+    Stranger = "stranger" {
+        NotLetIn = "stranger not let in",
+        NoPlace = "no place for another stranger",
+        MayNotSay = "stranger says what it may not",
+        Slowed = "strangers say more than they may at once",
+    }
 }
 
 impl fmt::Display for Family {

@@ -157,7 +157,7 @@ impl World {
 }
 
 /// The tickets of a guest's leases.
-fn held(guest: &ServiceManager) -> impl Iterator<Item = Ticket> {
+pub(super) fn held(guest: &ServiceManager) -> impl Iterator<Item = Ticket> {
     let leases: BTreeSet<_> = guest.survey().map(|lease| lease.id).collect();
     leases.into_iter().filter_map(|id| guest.lease(id)?.held()?.tickets.first().cloned())
 }

@@ -28,6 +28,7 @@ mod resale;
 mod setting;
 mod shell;
 mod shrink;
+mod strangers;
 mod takeover;
 mod tickets;
 mod trace;

@@ -46,20 +46,27 @@ fn mapper(name: &str, placement: &str) -> Box<dyn BrokerMapper> {
 pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
     let roster = roster(setting);
     let signer = |name: &Name| Signer::from_seed(setting.scheme, chance.secret(name.as_str()));
-    let peers: Peers = roster
+    let all_peers: Peers = roster
         .iter()
         .map(|(name, role, _, _)| (signer(name).id(), Peer { name: name.clone(), role: *role }))
+        .collect();
+    let strangers: Vec<[ActorId; 2]> = setting
+        .strangers
+        .iter()
+        .map(|&(site, guest)| [name("site", site), name("guest", guest)].map(|n| signer(&n).id()))
         .collect();
     let broker_id = |place: usize| signer(&name("broker", place)).id();
     let participants =
         roster.into_iter().enumerate().map(|(index, (name, role, place, honest))| {
             let (signer, setup_name) = (signer(&name), name.clone());
-            let setup = Setup {
-                name: name.clone(),
-                signer: signer.clone(),
-                margin: setting.margin,
-                peers: peers.clone(),
+            let own = signer.id();
+            let knows = |peer: ActorId| {
+                !strangers.contains(&[own, peer]) && !strangers.contains(&[peer, own])
             };
+            let peers = all_peers.iter().filter(|(peer, _)| knows(**peer));
+            let peers = peers.map(|(peer, known)| (*peer, known.clone())).collect();
+            let setup =
+                Setup { name: name.clone(), signer: signer.clone(), margin: setting.margin, peers };
             let driver = |begin, end| Some(NullDriver::new(chance, index, begin, end, 0.0));
             let (build, driver): (Box<dyn Fn() -> HostedActor>, _) = match role {
                 Role::SiteAuthority => {

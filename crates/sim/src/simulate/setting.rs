@@ -22,7 +22,7 @@ use crate::random::Chance;
 use crate::scenario::{Delay, Network};
 
 /// The families that are drawn apart, so that seeds without them are what they were.
-const APART: [Family; 2] = [Family::Connection, Family::Takeover];
+const APART: [Family; 3] = [Family::Connection, Family::Takeover, Family::Stranger];
 
 /// How much of a seed is spent under faults, at least.
 const SAFETY: Span = Span::DAY.times(30);
@@ -102,6 +102,8 @@ pub(super) struct Setting {
     pub(super) sites: Vec<Site>,
     pub(super) brokers: Vec<Broker>,
     pub(super) guests: Vec<Guest>,
+    /// Sites and guests, by their places, that are no peers.
+    pub(super) strangers: BTreeSet<(usize, usize)>,
     /// Whether there is bandwidth between sites, and guests ask for links.
     pub(super) links: bool,
     /// When guests become active.
@@ -188,6 +190,7 @@ impl Setting {
         let delegation = sampler.span(Span::DAY, Span::DAY.times(12)).max(term.times(5));
         let heal = Time::ZERO.plus(SAFETY).plus(sampler.span(Span::ZERO, Span::DAY));
         let healed = options.until.map_or(heal, |until| until.min(heal));
+        let strangers = strangers(&families, chance, (sites.len(), guests.len()));
         Self {
             network: network(sampler, &families, retry),
             setup: takes(sampler),
@@ -212,6 +215,7 @@ impl Setting {
             sites,
             brokers,
             guests,
+            strangers,
             links,
         }
     }
@@ -253,7 +257,7 @@ fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
                 | Family::Twin
                 | Family::Driver
                 | Family::Mapper => 65,
-                Family::Connection | Family::Takeover => 0,
+                Family::Connection | Family::Takeover | Family::Stranger => 0,
             })
         };
         let drawn = Family::ALL.iter().filter(|family| !APART.contains(family));
@@ -266,11 +270,22 @@ fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
     }
 }
 
+/// More than half of all sites and guests, if there are any strangers.
+fn strangers(
+    families: &BTreeSet<Family>,
+    chance: Chance,
+    (sites, guests): (usize, usize),
+) -> BTreeSet<(usize, usize)> {
+    let mut sampler = Stream::Strikes(Family::Stranger).sampler(chance);
+    let all = (0..sites).flat_map(|site| (0..guests).map(move |guest| (site, guest)));
+    all.filter(|_| families.contains(&Family::Stranger) && sampler.percent(60)).collect()
+}
+
 /// Instants at which guests become active, in bursts so that their leases meet.
 fn visits(sampler: &mut Sampler, heal: Time, term: Span) -> Vec<Time> {
     let mut visits = Vec::new();
     let last = heal.minus(Span::HOUR);
-    for _ in 0..sampler.count(24, 32) {
+    for _ in 0..sampler.count(28, 36) {
         let burst = sampler.time(Time::ZERO, last);
         for _ in 0..sampler.count(6, 11) {
             visits.push(burst.plus(sampler.span(Span::ZERO, term.times(2))).min(last));

@@ -188,6 +188,7 @@ impl World {
         }
         self.watch.dies(self.now, &mut self.participants[who])?;
         self.heard.forget(who);
+        self.strangers.leave(who);
         self.participants[who].stop();
         self.later(self.now.plus(down), Event::Rise { who });
         Ok(())

@@ -130,13 +130,16 @@ impl World {
         let network = if self.healed { &self.wire.sound } else { &self.wire.faulty };
         let fates = network.fate(packet, self.now);
         if self.healed {
-            return fates.into_iter().map(|takes| (self.now.plus(takes), false)).collect();
+            let kept_out = self.kept_out(from, to, sealed).is_some();
+            let fates = fates.into_iter().filter(|_| !kept_out);
+            return fates.map(|takes| (self.now.plus(takes), false)).collect();
         }
         if self.wire.is_cut(from, to, self.now) {
             self.watch.fault(Fault::CutOff);
             return Vec::new();
         }
-        if let Some(fault) = self.unconnected(from, to) {
+        let fault = self.unconnected(from, to).or_else(|| self.kept_out(from, to, sealed));
+        if let Some(fault) = fault {
             self.watch.fault(fault);
             return Vec::new();
         }
@@ -148,10 +151,11 @@ impl World {
         if self.setting.has(Family::Replay) && self.sampler(Family::Replay).percent(20) {
             self.wire.remember(to, sealed);
         }
+        let slowed = self.slowed(from, to);
         let (now, mut arrivals) = (self.now, Vec::new());
         for takes in fates {
             let late = self.lateness(to, sealed);
-            arrivals.push(late.unwrap_or_else(|| (now.plus(takes), false)));
+            arrivals.push(late.unwrap_or_else(|| (now.plus(takes).plus(slowed), false)));
         }
         arrivals
     }

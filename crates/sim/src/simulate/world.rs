@@ -20,6 +20,7 @@ use super::node::Nodes;
 use super::participant::{Participant, Step};
 use super::sampler::Sampler;
 use super::setting::{Setting, Stream};
+use super::strangers::Strangers;
 use super::takeover::{self, Heard};
 use super::violation::Violation;
 use super::watch::Watch;
@@ -39,6 +40,7 @@ pub(super) struct World {
     queue: BTreeMap<(Time, u64), Event>,
     queued: u64,
     pub(super) wire: Wire,
+    pub(super) strangers: Strangers,
     pub(super) nodes: Nodes,
     pub(super) observed: Observed,
     pub(super) heard: Heard,
@@ -99,6 +101,7 @@ impl World {
         let sampler = Family::ALL.iter().map(|&f| (f, Stream::Family(f).sampler(chance))).collect();
         Self {
             wire: Wire::new(chance, &setting),
+            strangers: Strangers::new(&setting),
             nodes: Nodes::default(),
             observed: Observed::default(),
             heard: Heard::default(),
