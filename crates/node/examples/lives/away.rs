@@ -53,10 +53,10 @@ async fn until_settled(facts: &mut Facts, mut waiting: BTreeSet<LeaseId>) {
     }
 }
 
-/// Waits until the guest is connected to both others.
+/// Waits until the guest is connected to all others.
 async fn until_connected(guest: &Running) {
     let network = guest.network().unwrap();
-    while network.connections().filter(|line| line.standing.connected).count() < 2 {
+    while network.connections().filter(|line| line.standing.connected).count() < 3 {
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -64,8 +64,8 @@ async fn until_connected(guest: &Running) {
 /// Measures, and prints a line of JSON.
 pub(super) async fn measure(folder: &Path, count: u32, seconds: u32) {
     let count = count.next_multiple_of(ITEMS as u32);
-    let three = Apart::start(folder, count + ASKED).await;
-    let guest = of(&three.guest, Role::ServiceManager);
+    let four = Apart::start(folder, count + ASKED).await;
+    let guest = of(&four.guest, Role::ServiceManager);
     ask_for_all(&guest, count, (now(), Span::DAY)).await;
     until_active(&guest, count).await;
     let load = Load::Paced(PACED.0);
@@ -79,9 +79,9 @@ pub(super) async fn measure(folder: &Path, count: u32, seconds: u32) {
         // What is waited for takes the broker, so nothing of it has happened yet.
         (waiting, guest.facts().await.unwrap())
     };
-    let (three, (waiting, mut facts)) = three.without_broker(gone).await;
+    let (four, (waiting, mut facts)) = four.without_broker(gone).await;
     let began = Instant::now();
-    until_connected(&three.guest).await;
+    until_connected(&four.guest).await;
     let connected_s = began.elapsed().as_secs_f64();
     let steady = async {
         until_settled(&mut facts, waiting).await;
@@ -99,5 +99,5 @@ pub(super) async fn measure(folder: &Path, count: u32, seconds: u32) {
         meanwhile.p99,
         meanwhile.p99 / p99,
     );
-    three.stop().await;
+    four.stop().await;
 }

@@ -19,7 +19,7 @@
 //! Each prints one line of JSON. `disk` prints what the journals of so many lives take, before and after their facts
 //! are archived. `disturbed` paces lives as `paced` does, first alone, then while the guest's mapper takes 5 s
 //! for each decision, while the site's driver hangs on 64 setups, and while it is to make 1,000 that take 5 s
-//! each; it prints a line of JSON for each. `apart` is `full` in one process, then in three that reach each other by
+//! each; it prints a line of JSON for each. `apart` is `full` in one process, then in four that reach each other by
 //! TLS over loopback: this one is the guest's. `expiry` has so many leases of several guests begin
 //! and end at the same instants, and paces lives of another guest before and meanwhile. `away` ends the broker's process
 //! for so many SECONDS, in which its guest gives so many LEASES back and asks for more, and paces lives once it is back.

@@ -69,10 +69,10 @@ fn strangers(site: SocketAddr) -> oneshot::Sender<()> {
 
 /// Measures, and prints a line of JSON.
 pub(super) async fn measure(folder: &Path, rate: u32, seconds: u32) {
-    let three = Apart::start(folder, 0).await;
-    let (guest, load) = (of(&three.guest, Role::ServiceManager), Load::Paced(rate));
+    let four = Apart::start(folder, 0).await;
+    let (guest, load) = (of(&four.guest, Role::ServiceManager), Load::Paced(rate));
     let before = put(&guest, &load, seconds).await;
-    let strangers = strangers(three.at_site.parse().unwrap());
+    let strangers = strangers(four.at_site.parse().unwrap());
     // Until all places are taken that there are for who has not shown who it is.
     sleep(Duration::from_secs(1)).await;
     let meanwhile = put(&guest, &load, seconds).await;
@@ -86,5 +86,5 @@ pub(super) async fn measure(folder: &Path, rate: u32, seconds: u32) {
         figures(&meanwhile),
         meanwhile.p99 / before.p99,
     );
-    three.stop().await;
+    four.stop().await;
 }

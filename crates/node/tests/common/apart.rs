@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tenure_core::actor::Role;
-use tenure_core::model::name::Name;
 use tenure_node::clock::WallClock;
 use tenure_node::deployment::{Deployment, Running};
+use tenure_node::host::ActorInfo;
 use tenure_node::net::{Listen, LocalActor, Network, NetworkSettings, Remote};
 
 use super::{Plans, ROLES, parts, signer};
@@ -29,26 +29,43 @@ pub(crate) async fn alone(
 
 /// As [`alone`], of an actor that knows those of some roles only.
 pub(crate) async fn knowing(
-    (folder, plans): (&Path, &Plans),
+    around: (&Path, &Plans),
     role: Role,
     listen: Option<SocketAddr>,
     (known, addresses): (&[Role], &[(Role, SocketAddr)]),
 ) -> Running {
-    let index = |role| ROLES.iter().position(|(_, other)| *other == role).expect("a role");
-    let own = |role| signer(plans, u8::try_from(index(role)).expect("one of three"));
-    let remotes = ROLES.iter().filter(|(_, other)| *other != role).map(|&(name, other)| Remote {
-        id: own(other).id(),
-        name: Name::literal(name),
-        role: other,
-        address: addresses.iter().find(|(of, _)| *of == other).map(|(_, at)| at.to_string()),
-    });
-    let remotes = remotes.filter(|remote| known.contains(&remote.role)).collect();
-    let name = Name::literal(ROLES[index(role)].0);
-    let actors = vec![LocalActor { name, role, signer: own(role) }];
+    let known: Vec<u8> = known.iter().map(|&role| place(role)).collect();
+    let addresses: Vec<_> = addresses.iter().map(|&(role, at)| (place(role), at)).collect();
+    at_place(around, place(role), listen, (&known, &addresses)).await
+}
+
+/// The place of the first actor of a role among all.
+pub(crate) fn place(role: Role) -> u8 {
+    let index = ROLES.iter().position(|(_, other)| *other == role).expect("a role");
+    u8::try_from(index).expect("one of three")
+}
+
+/// As [`knowing`], with all actors by their places.
+pub(crate) async fn at_place(
+    (folder, plans): (&Path, &Plans),
+    own: u8,
+    listen: Option<SocketAddr>,
+    (known, addresses): (&[u8], &[(u8, SocketAddr)]),
+) -> Running {
+    let mut parts = parts(folder, plans);
+    let remote = |&other: &u8| {
+        let ActorInfo { name, role, id } = parts[usize::from(other)].info.clone();
+        let address = addresses.iter().find(|(of, _)| *of == other).map(|(_, at)| at.to_string());
+        Remote { id, name, role, address }
+    };
+    let remotes = known.iter().filter(|other| **other != own).map(remote).collect();
+    let part = parts.swap_remove(usize::from(own));
+    let (name, role, signer) = (part.info.name.clone(), part.info.role, signer(plans, own));
+    let actors = vec![LocalActor { name, role, signer }];
     let listen = listen.map(Listen::At);
     let network = NetworkSettings { listen, public: None, actors, remotes };
     let deployment = Deployment {
-        parts: vec![parts(folder, plans).remove(index(role))],
+        parts: vec![part],
         clock: Arc::new(WallClock::new()),
         threads: NonZeroUsize::MIN,
         limits: plans.limits,

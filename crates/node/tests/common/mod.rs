@@ -46,8 +46,10 @@ const TIMEOUT: RetryPolicy =
 /// What is built.
 #[derive(Clone)]
 pub(crate) struct Plans {
-    /// Units at the site.
+    /// Units at each site.
     pub(crate) units: u32,
+    /// How many sites there are.
+    pub(crate) sites: u8,
     /// How many guests there are.
     pub(crate) guests: u8,
     /// The bound on the difference of clocks.
@@ -70,6 +72,7 @@ impl Default for Plans {
     fn default() -> Self {
         Self {
             units: 4,
+            sites: 1,
             guests: 1,
             margin: Span::from_micros(1000),
             scheme: Scheme::Ed25519,
@@ -139,12 +142,14 @@ pub(crate) fn signer(plans: &Plans, index: u8) -> Signer {
     Signer::from_seed(plans.scheme, [index + 1; 32])
 }
 
-/// All actors: those of [`ROLES`], then more guests.
+/// All actors: those of [`ROLES`], then more guests and sites.
 fn roster(plans: &Plans) -> Vec<(Name, Role)> {
     let first = ROLES.map(|(name, role)| (Name::literal(name), role));
     let guest = |number| Name::new(&format!("guest-{number}")).expect("a name");
-    let more = (2..=plans.guests).map(|number| (guest(number), Role::ServiceManager));
-    first.into_iter().chain(more).collect()
+    let guests = (2..=plans.guests).map(|number| (guest(number), Role::ServiceManager));
+    let site = |number| Name::new(&format!("site-{number}")).expect("a name");
+    let sites = (2..=plans.sites).map(|number| (site(number), Role::SiteAuthority));
+    first.into_iter().chain(guests).chain(sites).collect()
 }
 
 /// The parts of a deployment whose journals are in `folder`.

@@ -1,5 +1,6 @@
 //! A measurement in processes of its own: the program starts itself again, and its children end with it.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _, stdin};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::{env, fs};
@@ -14,7 +15,7 @@ pub(crate) struct Again {
 
 impl Again {
     /// Starts it.
-    pub(crate) fn start(args: &[&str]) -> Self {
+    pub(crate) fn start(args: &[impl AsRef<OsStr>]) -> Self {
         let program = env::current_exe().expect("a program");
         let (stdin, stdout) = (Stdio::piped(), Stdio::piped());
         let child = Command::new(program).args(args).stdin(stdin).stdout(stdout).spawn();
