@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tenure_wait::{DEADLINE, done_in_time, eventually};
 
-use crate::deployment::{Deployment, ended, lives, stderr, units, up, written};
+use crate::deployment::{Deployment, ended, lives, outside_of, stderr, units, up, written};
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
@@ -228,28 +228,10 @@ fn a_unit_whose_driver_reports_its_end_is_replaced_without_a_probe() {
     deployment.json(&format!("lease close {name} --wait"));
 }
 
-/// Set inside of a network that was made for a test.
-const INSIDE: &str = "TENURE_TEST_NETNS";
-
 #[test]
 #[ignore = "needs root, `ip` and `unshare`"]
 fn a_namespace_that_is_removed_is_reported_down() {
-    if std::env::var_os(INSIDE).is_none() {
-        let own = "mount -t tmpfs none /run && mount -t tmpfs none /etc && : >/etc/hosts >/etc/hostname && exec \"$@\"";
-        let unshare = |program: &str| {
-            let mut unshare = Command::new("unshare");
-            unshare.args(["--net", "--mount", "/bin/sh", "-c", own, "sh", program]);
-            unshare
-        };
-        let this = std::env::current_exe().expect("this test");
-        let test = "units::a_namespace_that_is_removed_is_reported_down";
-        let output = unshare(&this.display().to_string())
-            .args([test, "--exact", "--nocapture", "--ignored"])
-            .env(INSIDE, "1")
-            .output()
-            .expect("it runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{text}\n{}", stderr(&output));
+    if outside_of("units::a_namespace_that_is_removed_is_reported_down") {
         return;
     }
     let deployment = Deployment::of(&site("{ name = \"netns\" }"), folder());

@@ -13,15 +13,19 @@ use tenure_node::api::{
 use super::args::{
     BrokerCommand, Change, OneUnit, Output, QuotaCommand, SiteCommand, SliceCommand,
 };
-use super::{ask, ask_change, delegation, print, recall};
+use super::{ask, ask_change, delegation, measure, print, recall};
 use crate::Console;
 use crate::error::Error;
 
 /// `tenure slice ...`
 pub(crate) fn slice(command: &SliceCommand, console: &mut Console<'_>) -> Result<(), Error> {
-    let SliceCommand::List { endpoint } = command;
-    let slices: Vec<SliceView> = ask(&endpoint.data, &Request::Slices)?;
-    print::rows(&slices, endpoint.output, "no slices", console)
+    match command {
+        SliceCommand::List { endpoint } => {
+            let slices: Vec<SliceView> = ask(&endpoint.data, &Request::Slices)?;
+            print::rows(&slices, endpoint.output, "no slices", console)
+        }
+        SliceCommand::Measure(args) => measure::measure(args, console),
+    }
 }
 
 /// `tenure site ...`

@@ -10,6 +10,7 @@ mod interrupt;
 mod keys;
 mod peer;
 mod lease;
+mod measure;
 mod offer;
 pub(crate) mod plan;
 mod print;
@@ -19,6 +20,7 @@ mod split;
 mod ticket;
 #[cfg(test)]
 mod ticket_tests;
+mod transfer;
 mod up;
 mod why;
 

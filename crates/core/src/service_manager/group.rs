@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::machine::{Held, State as LeaseState};
-use super::request::Purpose;
+use super::request::{Purpose, Request};
 use super::sequence::After;
 use super::{Output, ServiceManager, Timer};
 use crate::actor::Emit as _;
@@ -368,6 +368,16 @@ impl ServiceManager {
     /// The number of the group that a lease belongs to.
     pub fn group_of(&self, id: LeaseId) -> Option<u64> {
         self.state.leases.get(&id)?.group
+    }
+
+    /// The item of its group's request that a lease is for: of one that was added, that of the lease which it adds to.
+    pub(super) fn item_of(&self, mut id: LeaseId) -> Option<u16> {
+        while let Some(Request { purpose: Purpose::Grow(grown), .. }) =
+            self.state.requests.get(&id.number)
+        {
+            id = *grown;
+        }
+        self.state.groups.get(&self.group_of(id)?)?.members.get(&id)?.item
     }
 
     /// Something about a group is due: a decision, or its leases are to be given back.

@@ -110,6 +110,10 @@ pub struct LeaseSurvey<'a> {
     pub tickets: &'a [LinkHash],
     /// The number of the group that it belongs to, if there is one.
     pub group: Option<u64>,
+    /// The item of the group's request that it is for.
+    pub item: Option<u16>,
+    /// The items that its link joins, if it is an edge of one.
+    pub joins: Option<[u16; 2]>,
     /// The site that closed it of its own accord, and why.
     pub closed_by: Option<&'a (ActorId, Refusal)>,
     /// What the next recall leaves it, and when.
@@ -162,7 +166,15 @@ impl ServiceManager {
     }
 
     fn lease_survey<'a>(&'a self, id: LeaseId, lease: &'a Lease) -> LeaseSurvey<'a> {
-        LeaseSurvey { rest: self.rest_standing(id), ..lease.survey(id) }
+        let item = self.item_of(id);
+        let joins = item.and_then(|item| self.joins(lease.group?, item));
+        LeaseSurvey { rest: self.rest_standing(id), item, joins, ..lease.survey(id) }
+    }
+
+    /// The items that an item of a request joins, if it is a link.
+    fn joins(&self, number: u64, item: u16) -> Option<[u16; 2]> {
+        let request = self.state.requests.get(&number)?;
+        request.wanted.items.get(usize::from(item))?.joins().map(|joins| joins.ends)
     }
 
     /// Where a lease, or a request without one, is in its life.
@@ -193,6 +205,8 @@ impl Request {
             configuration: &self.configuration,
             tickets: &[],
             group: None,
+            item: None,
+            joins: None,
             closed_by: None,
             recalled: None,
             rest: None,
@@ -219,6 +233,8 @@ impl Lease {
             configuration: &self.configuration,
             tickets: &self.tickets,
             group: self.group,
+            item: None,
+            joins: None,
             closed_by: self.closed_by.as_ref(),
             recalled: self.next_told(),
             rest: None,

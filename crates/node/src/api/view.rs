@@ -139,6 +139,15 @@ pub struct LeaseView {
     pub lease: String,
     /// Its slice.
     pub slice: String,
+    /// The request that it has its other leases in common with, if it has others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The item of that request that it is for, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u16>,
+    /// The items between which the link is that it is an edge of, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joins: Option<[u16; 2]>,
     /// Where it is in its life: asking, offered, accepting, planned, given-up, ticketed, given-back,
     /// redeeming, joining, active, leaving, closing, crediting, closed.
     pub state: String,
@@ -454,6 +463,9 @@ pub(super) fn lease(
     LeaseView {
         lease: lease_name(manager.as_str(), lease.id),
         slice: lease.slice.to_string(),
+        group: lease.group.map(|number| format!("{manager}/{number}")),
+        item: lease.item,
+        joins: lease.joins,
         state: if given { "given-back".to_owned() } else { plain(lease.state.word()) },
         resource: lease.resource.to_string(),
         units: lease.units,

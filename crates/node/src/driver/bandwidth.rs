@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A rate of whole kilobits a second, as `40Mbit`: at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(super) struct Bandwidth {
+pub struct Bandwidth {
     kbit: u64,
 }
 
@@ -47,6 +47,12 @@ impl Bandwidth {
     /// Both together; none if no interface sends that.
     pub(super) fn plus(self, other: Self) -> Option<Self> {
         Self::of_kbit(self.kbit.checked_add(other.kbit)?)
+    }
+
+    /// In megabits a second.
+    #[expect(clippy::cast_precision_loss, reason = "at most a terabit, in kilobits")]
+    pub fn megabits(self) -> f64 {
+        self.kbit as f64 / 1e3
     }
 
     /// As `tc` reads it.

@@ -20,7 +20,7 @@ use tenure_core::model::property::Properties;
 
 use super::bandwidth::Bandwidth;
 use super::fence::{DriverSteps, Fence, Site, Work, hold};
-use super::iproute::{self, is_of, name_in, needs_root, program};
+use super::iproute::{self, Alone, is_of, name_in, needs_root, no_place, program};
 use super::network::Interface;
 use super::overlay::{SliceNetwork, remove_unused};
 use super::record::{Key, Record, read, write};
@@ -91,6 +91,9 @@ struct Share {
     key: Key,
     trunk: Trunk,
     rate: Bandwidth,
+    /// That of a share of size 1, whose size changes while it is in use.
+    #[serde(default)]
+    unit: Bandwidth,
 }
 
 impl Share {
@@ -98,7 +101,7 @@ impl Share {
         list([
             ("link.circuit", Some(self.trunk.circuit.bridge())),
             ("link.ends", Some(self.trunk.places.join(" "))),
-            ("link.rate", Some(self.rate.to_string())),
+            ("link.unit", Some(self.unit.to_string())),
         ])
     }
 }
@@ -150,7 +153,7 @@ impl DriverSteps for Links {
             Step::Modify => {
                 let before = before.ok_or_else(|| never(key))?;
                 let rate = self.rate(work.call.quantity)?;
-                let share = Share { rate, ..before.clone() };
+                let share = Share { rate, unit: self.settings.unit, ..before.clone() };
                 self.keep(&mut shares, &share)?;
                 if let Err(error) = tools.fit(&share, &shares) {
                     // It stays as it was; if not even that works, the next probe finds it.
@@ -205,11 +208,7 @@ impl Links {
         let places = Tools { links: self, stop: &stop }.places().map_err(io::Error::other)?;
         for (name, Edge(ends)) in &self.settings.edges {
             if let Some(missing) = ends.iter().find(|end| !places.contains(*end)) {
-                let why = format!(
-                    "edge `{name}` needs the network namespace `{missing}`, which this host does not \
-                     have: make it before the site starts (`ip netns add {missing}`)"
-                );
-                return Err(io::Error::new(io::ErrorKind::NotFound, why));
+                return Err(no_place(&format!("edge `{name}`"), missing));
             }
         }
         Ok(())
@@ -232,7 +231,8 @@ impl Links {
             })?;
         places.sort();
         let trunk = Trunk { circuit: SliceNetwork::of(call.guest, &call.slice), places };
-        Ok(Share { key: Key::of(call), trunk, rate: self.rate(call.quantity)? })
+        let (rate, unit) = (self.rate(call.quantity)?, self.settings.unit);
+        Ok(Share { key: Key::of(call), trunk, rate, unit })
     }
 
     /// Has a share in the list, durably.
@@ -301,19 +301,19 @@ impl Tools<'_> {
 
     /// The network namespaces of the host that have names.
     fn places(&self) -> Result<BTreeSet<String>, DriverError> {
-        let all = self.run(&self.links.ip, &["netns", "list"])?;
-        let names = all.lines().filter_map(|line| line.split_whitespace().next());
-        Ok(names.map(str::to_owned).collect())
+        iproute::places(&self.links.home, &self.links.ip, self.stop)
     }
 
     /// Makes the trunk of a share what the shares in a list come to, in place if it is there.
     fn fit(&self, share: &Share, shares: &[Share]) -> Result<(), DriverError> {
         let (trunk, name) = (&share.trunk, share.trunk.name(share.key));
+        let [one, two] = &trunk.places;
+        // In the same order by everybody, so that nobody waits for who waits for him.
+        let _alone = (Alone::in_place(Some(one))?, Alone::in_place(Some(two))?);
         let Some(rate) = sum(shares, trunk)? else { return self.remove(trunk, &name) };
         if self.connected(trunk, &name).is_err() {
             self.remove(trunk, &name)?;
             self.refuse_circle(trunk)?;
-            let [one, two] = &trunk.places;
             let peer = ["type", "veth", "peer", "name", &name, "netns", two];
             self.ip(one, &[&["link", "add", "name", &name][..], &peer].concat())?;
             // It is limited before it is connected.
@@ -326,9 +326,13 @@ impl Tools<'_> {
     /// Limits what both interfaces of a trunk send.
     fn shape(&self, trunk: &Trunk, name: &str, rate: Bandwidth) -> Result<(), DriverError> {
         let (rate, burst) = (rate.to_tc(), rate.burst().to_string());
-        let bucket = ["root", "tbf", "rate", &rate, "burst", &burst, "latency", LATENCY];
-        for place in &trunk.places {
-            self.tc(place, &[&["qdisc", "replace", "dev", name][..], &bucket].concat())?;
+        let bucket = ["tbf", "rate", &rate, "burst", &burst, "latency", LATENCY];
+        // A queue of another number takes the place of the one that is there, with what waits in that: a packet that
+        // waits and is larger than the new bucket would block a queue for ever.
+        for (place, handle) in trunk.places.iter().flat_map(|place| [(place, "1:"), (place, "2:")])
+        {
+            let queue = ["qdisc", "replace", "dev", name, "root", "handle", handle];
+            self.tc(place, &[&queue[..], &bucket].concat())?;
         }
         Ok(())
     }

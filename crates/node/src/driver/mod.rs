@@ -36,8 +36,10 @@ mod stop;
 mod supervise;
 mod step_input;
 
+pub use bandwidth::Bandwidth;
 pub(crate) use cgroup::description as how_processes_are_kept;
 pub use custody::{Custody, CustodyError};
+pub use iproute::namespace;
 pub use registry::{DriverSettingsError, guest, site};
 pub(crate) use registry::{check_guest, check_site, site_in_custody};
 pub use several::guests;

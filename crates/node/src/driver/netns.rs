@@ -1,5 +1,5 @@
-//! `netns`: a unit is a Linux network namespace, wired to the site's bridge, or to that of its slice, which
-//! stretches across the hosts of several sites.
+//! `netns`: a unit is a Linux network namespace, wired to the site's bridge, or to that of its slice in the
+//! site's place, which stretches across hosts, or to other places by leased links.
 //!
 //! It has a host name, and an address from the private subnet of its slice. What a guest runs on it, by
 //! `start` or `ip netns exec`, sees that network and no other. It needs root, and `ip` of iproute2.
@@ -23,7 +23,7 @@ use tenure_core::model::property::Properties;
 use super::child::{end_all, found};
 use super::fence::{DriverSteps, Fence, Site, Work, hold, noted};
 use super::gateway::{self, Ends, Gateway, Outside};
-use super::iproute::{self, Runs, is_of, needs_root, program};
+use super::iproute::{self, Alone, Runs, is_of, needs_root, no_place, program};
 use super::network::{Interface, Subnets};
 use super::overlay::{Hosts, MTU, Overlay, SliceNetwork};
 use super::record::{Key, Record, about, create_folder, replace};
@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     domain: Option<String>,
     /// The most that a unit may receive, in megabits a second.
     rate_mbit: Option<u32>,
+    /// The network namespace that the site's bridges are in, if not this process's own.
+    place: Option<Interface>,
     /// The hosts that each slice has one network across.
     vxlan: Option<Hosts>,
     /// Where the masters of guests are, if they are to reach their units.
@@ -55,6 +57,7 @@ impl Default for Settings {
             network: Subnets::default(),
             domain: None,
             rate_mbit: None,
+            place: None,
             vxlan: None,
             gateway: None,
         }
@@ -84,9 +87,8 @@ struct Namespaces {
     ip: PathBuf,
     /// `tc`, if units have limits.
     tc: Option<PathBuf>,
+    /// What makes the networks of slices, if each has one of its own.
     overlay: Option<Overlay>,
-    /// Bridges and gateways are made and removed by one of us at a time.
-    bridge: Mutex<()>,
 }
 
 /// Fails unless the processes of all users in a unit can be listed and killed: `ip netns pids` leaves out those that
@@ -108,14 +110,15 @@ pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn Resour
     needs_to_end_all()?;
     let ip = program("ip")?;
     let tc = settings.rate_mbit.map(|_| program("tc")).transpose()?;
-    let hosts = settings.vxlan.clone();
-    let overlay =
-        hosts.map(|hosts| Ok::<_, io::Error>(Overlay { hosts, bridge: program("bridge")? }));
-    let overlay = overlay.transpose()?;
+    let across = settings.vxlan.clone();
+    let across = across.map(|hosts| Ok::<_, io::Error>((hosts, program("bridge")?))).transpose()?;
+    let own = across.is_some() || settings.place.is_some();
+    let overlay = own.then_some(Overlay { across });
     let fence = Fence::open(home)?;
     let home = home.canonicalize()?;
     let roster = Roster::open(&home)?;
-    let steps = Namespaces { home, settings, roster, ip, tc, overlay, bridge: Mutex::new(()) };
+    let steps = Namespaces { home, settings, roster, ip, tc, overlay };
+    steps.find_place()?;
     steps.find_outside()?;
     Ok(Box::new(Site { fence: fence.into(), steps }))
 }
@@ -145,7 +148,7 @@ impl DriverSteps for Namespaces {
         if work.call.step != Step::Setup {
             self.clean(key, &run)?;
             self.roster.release(key)?;
-            let _alone = hold(&self.bridge);
+            let _alone = self.alone()?;
             self.sweep_gateways(key, &run)?;
             if let Some(overlay) = &self.overlay {
                 overlay.sweep(&self.ip, &run)?;
@@ -202,8 +205,32 @@ fn name(key: Key) -> String {
 }
 
 impl Namespaces {
+    /// Runs a command to its end: in the site's place, unless it is about namespaces or in another one.
     fn run(&self, program: &Path, words: &[&str], stop: &Stop) -> Result<String, DriverError> {
-        iproute::run(&self.home, program, words, stop)
+        let elsewhere = matches!(words.first(), Some(&("-n" | "netns")));
+        match &self.settings.place {
+            Some(Interface(place)) if !elsewhere => {
+                iproute::run(&self.home, program, &[&["-n", place][..], words].concat(), stop)
+            }
+            Some(_) | None => iproute::run(&self.home, program, words, stop),
+        }
+    }
+
+    /// The right to make and remove bridges and gateways.
+    fn alone(&self) -> Result<Alone, DriverError> {
+        Alone::in_place(self.settings.place.as_ref().map(|Interface(place)| place.as_str()))
+    }
+
+    /// Makes sure that there is the site's place.
+    fn find_place(&self) -> io::Result<()> {
+        let Some(Interface(place)) = &self.settings.place else { return Ok(()) };
+        if iproute::places(&self.home, &self.ip, &Stop::new()?)
+            .map_err(io::Error::other)?
+            .contains(place)
+        {
+            return Ok(());
+        }
+        Err(no_place("`place`", place))
     }
 
     /// Makes the namespace of a unit that has none.
@@ -216,7 +243,7 @@ impl Namespaces {
             "link", "add", "name", &name, "type", "veth", "peer", "name", "eth0", "netns", &name,
         ])?;
         {
-            let _alone = hold(&self.bridge);
+            let _alone = self.alone()?;
             self.make_bridge(note, run)?;
             ip(&["link", "set", "dev", &name, "master", &bridge, "up"])?;
             self.make_gateway(key, note, run)?;

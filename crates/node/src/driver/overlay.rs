@@ -1,6 +1,6 @@
 //! The network of a slice across the hosts of several sites: VXLAN (RFC 7348) between bridges.
 //!
-//! Each slice has a bridge of its own on each host, and a VXLAN interface that floods to the other hosts.
+//! Each slice has a bridge of its own in each place, and across hosts a VXLAN interface that floods to the others.
 //! Its number and its IPv6 prefix follow from guest and slice, and a unit's address from its site and
 //! number: sites need not agree on anything, and no two units of a slice have the same address.
 
@@ -89,57 +89,70 @@ impl SliceNetwork {
     }
 }
 
-/// The commands that make and remove networks of slices on a host.
+/// The commands that make and remove networks of slices in a place.
 pub(super) struct Overlay {
-    pub(super) hosts: Hosts,
-    /// `bridge` of iproute2.
-    pub(super) bridge: PathBuf,
+    /// The hosts that they stretch across, if they do, and `bridge` of iproute2.
+    pub(super) across: Option<(Hosts, PathBuf)>,
 }
 
 impl Overlay {
-    /// Makes what is missing of a slice's network on this host.
+    /// Makes what is missing of a slice's network here.
     pub(super) fn make(
         &self,
         network: SliceNetwork,
         ip: &Path,
         run: &Runs<'_>,
     ) -> Result<(), DriverError> {
-        let (bridge, vxlan, mtu) = (network.bridge(), network.vxlan(), MTU.to_string());
+        let bridge = network.bridge();
         let links = run(ip, &["-o", "link", "show"])?;
-        let has = |name: &str| links.lines().any(|line| is_of(line, name));
-        if !has(&bridge) {
+        if links.lines().all(|line| !is_of(line, &bridge)) {
             run(ip, &["link", "add", "name", &bridge, "type", "bridge"])?;
         }
-        if !has(&vxlan) {
-            let (number, port) = (network.number.to_string(), self.hosts.port.to_string());
-            let local = self.hosts.local.to_string();
-            let of_kind = ["type", "vxlan", "id", &number, "local", &local, "dstport", &port];
-            run(ip, &[&["link", "add", "name", &vxlan, "mtu", &mtu][..], &of_kind[..]].concat())?;
+        if let Some((hosts, program)) = &self.across {
+            hosts.connect(network, &links, (ip, program), run)?;
         }
-        // One may be missing after a crash, or be new in the configuration.
-        let known = run(&self.bridge, &["fdb", "show", "dev", &vxlan])?;
-        let floods = |peer: &str| {
-            let mut lines = known.lines().filter(|line| line.starts_with(ALL));
-            lines.any(|line| line.split_whitespace().any(|word| word == peer))
-        };
-        for peer in self.hosts.peers.iter().map(ToString::to_string) {
-            if !floods(&peer) {
-                let all = ["fdb", "append", ALL, "dev", &vxlan];
-                run(&self.bridge, &[&all[..], &["dst", &peer]].concat())?;
-            }
-        }
-        run(ip, &["link", "set", "dev", &vxlan, "master", &bridge, "up"])?;
-        run(ip, &["link", "set", "dev", &bridge, "up"])?;
-        Ok(())
+        run(ip, &["link", "set", "dev", &bridge, "up"]).map(drop)
     }
 
-    /// Removes the networks of slices that have no unit on this host.
+    /// Removes the networks of slices that have no unit here.
     pub(super) fn sweep(&self, ip: &Path, run: &Runs<'_>) -> Result<(), DriverError> {
         let bridges = run(ip, &["-o", "link", "show", "type", "bridge"])?;
         for bridge in bridges.lines().filter_map(name_in).filter(|name| is_slice(name)) {
             remove_unused(bridge, &|words| run(ip, words))?;
         }
         Ok(())
+    }
+}
+
+impl Hosts {
+    /// Makes what is missing between the bridge of a slice and the other hosts; `links` are those that are here.
+    fn connect(
+        &self,
+        network: SliceNetwork,
+        links: &str,
+        (ip, bridge): (&Path, &Path),
+        run: &Runs<'_>,
+    ) -> Result<(), DriverError> {
+        let (vxlan, mtu) = (network.vxlan(), MTU.to_string());
+        if links.lines().all(|line| !is_of(line, &vxlan)) {
+            let (number, port) = (network.number.to_string(), self.port.to_string());
+            let local = self.local.to_string();
+            let of_kind = ["type", "vxlan", "id", &number, "local", &local, "dstport", &port];
+            run(ip, &[&["link", "add", "name", &vxlan, "mtu", &mtu][..], &of_kind[..]].concat())?;
+        }
+        // One may be missing after a crash, or be new in the configuration.
+        let known = run(bridge, &["fdb", "show", "dev", &vxlan])?;
+        let floods = |peer: &str| {
+            let mut lines = known.lines().filter(|line| line.starts_with(ALL));
+            lines.any(|line| line.split_whitespace().any(|word| word == peer))
+        };
+        for peer in self.peers.iter().map(ToString::to_string) {
+            if !floods(&peer) {
+                let all = ["fdb", "append", ALL, "dev", &vxlan];
+                run(bridge, &[&all[..], &["dst", &peer]].concat())?;
+            }
+        }
+        run(ip, &["link", "set", "dev", &vxlan, "master", &network.bridge(), "up"]).map(drop)
     }
 }
 
