@@ -131,3 +131,58 @@ install_missing() {
     fi
     ((${#components[@]} == 0)) || rustup component add "${components[@]}"
 }
+
+# Sets `TENURE` to the program: to what it names already, or to a fresh build.
+need_tenure() {
+    if [[ -n ${TENURE:-} ]]; then
+        install_missing
+        return
+    fi
+    need_rust
+    need_c_compiler
+    need_certificates
+    install_missing
+    section 'build'
+    cargo build --release --locked
+    TENURE=$(realpath "${CARGO_TARGET_DIR:-target}/release/tenure")
+}
+
+# run ARGUMENT...: shows a command of Tenure, and runs it on the deployment of TENURE_DATA.
+run() {
+    local word line='$ tenure'
+    for word in "$@"; do
+        if [[ $word == *' '* ]]; then line+=" \"$word\""; else line+=" $word"; fi
+    done
+    printf '\n%s\n' "$line"
+    "$TENURE" "$@"
+}
+
+# is_up DATA: whether the deployment with that data folder takes commands; what it says of itself is in `doctor`.
+is_up() {
+    [[ -S $1/tenure.sock ]] && "$TENURE" doctor --data "$1" >"$1/doctor" 2>&1
+}
+
+# is_idle DATA: whether all units of its sites are free.
+is_idle() {
+    "$TENURE" site list --data "$1" -o csv 2>/dev/null |
+        awk -F, 'NR > 1 && $2 != $3 { busy = 1 } END { exit busy }'
+}
+
+# give_back DATA: closes every lease that is not over. What is leased is cleaned only while its site runs.
+give_back() {
+    local lease leases
+    leases=$("$TENURE" lease list --data "$1" -o csv 2>/dev/null | awk -F, 'NR > 1 { print $1 }') || return 0
+    for lease in $leases; do
+        "$TENURE" lease close "$lease" --data "$1" --wait >"$1/last" 2>&1 || true
+    done
+}
+
+# phase NAME COMMAND...: runs a command, and notes in `phases` how long it took.
+phases=()
+phase() {
+    local before after
+    before=$(date +%s%N)
+    "${@:2}"
+    after=$(date +%s%N)
+    phases+=("$1 $(((after - before) / 1000000)) ms")
+}

@@ -8,8 +8,14 @@ use tenure_tests::{root, tenure};
 
 /// Commands that run the tests themselves, or build the release: they are the first thing a new user
 /// types, and are run unchanged before a release.
-const NOT_HERE: [&str; 5] =
-    ["scripts/test", "scripts/demo", "scripts/bench", "scripts/soak", "scripts/cluster"];
+const NOT_HERE: [&str; 6] = [
+    "scripts/test",
+    "scripts/demo",
+    "scripts/bench",
+    "scripts/soak",
+    "scripts/cluster",
+    "scripts/planners",
+];
 
 fn documents() -> Vec<PathBuf> {
     let mut found = vec![root().join("README.md"), root().join("CHANGELOG.md")];

@@ -248,21 +248,45 @@ fn a_guest_whose_ticket_says_nothing_to_the_site_is_let_in_by_its_brokers_endors
     site.becomes_clean();
 }
 
-/// As root on hosts and a network of its own, otherwise on loopback.
-#[test]
-fn the_cluster_of_four_processes_leases_across_two_sites() {
-    let before = gateways();
+/// What a script prints, which must go well; it runs the built program.
+#[track_caller]
+fn script(words: &[&str]) -> String {
     let output = Command::new("timeout")
-        .args(["--kill-after=10s", "240s", "scripts/cluster"])
+        .args(["--kill-after=10s", "240s"])
+        .args(words)
         .current_dir(root())
         .env("TENURE", tenure_tests::tenure())
         .output()
         .expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}\n{}", stderr(&output));
+    said
+}
+
+/// As root on hosts and a network of its own, otherwise on loopback.
+#[test]
+fn the_cluster_of_four_processes_leases_across_two_sites() {
+    let before = gateways();
+    let said = script(&["scripts/cluster"]);
     let last = said.lines().last().unwrap_or_default();
     assert!(last.starts_with("leased 4 units of 2 sites") && last.ends_with("done"), "{said}");
     assert_eq!(gateways(), before, "its units are clean before its sites end");
+}
+
+#[test]
+fn eight_packages_are_planned_on_nodes_of_two_owners_beside_another_plan() {
+    let said = script(&["scripts/planners", "packages"]);
+    let last = said.lines().last().unwrap_or_default();
+    let says = "8 packages promised on nodes of 2 owners, 8 installed, 1 of them after a failure";
+    assert!(last.starts_with(says) && last.ends_with("done"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root, `ip`, `tc` and `unshare`"]
+fn the_testbed_in_namespaces_carries_what_is_promised() {
+    let said = script(&["scripts/planners", "network"]);
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.contains("links promised") && last.ends_with("done"), "{said}");
 }
 
 /// The gateways of slices on this host.
