@@ -35,7 +35,7 @@ mod backup;
 #[path = "system/keys.rs"]
 mod keys;
 #[path = "system/links.rs"]
-mod links;
+pub(crate) mod links;
 #[path = "system/inventory.rs"]
 mod inventory;
 #[path = "system/faults.rs"]

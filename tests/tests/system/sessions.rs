@@ -2,7 +2,8 @@
 
 use tenure_tests::root;
 
-use crate::deployment::{Deployment, stderr};
+use crate::deployment::{Deployment, outside_of, stderr};
+use crate::links;
 
 /// The commands of a document's `console` blocks, each with the output that it shows and the exit code.
 fn sessions(document: &str) -> Vec<(String, String, i32)> {
@@ -64,7 +65,9 @@ fn is_true_on(deployment: &Deployment, document: &str) {
     let commands = sessions(document);
     assert!(commands.len() > 2, "{document} shows no commands");
     for (command, shown, code) in commands {
-        let output = deployment.tenure(&command.replace("tenure-data", &data));
+        let files = format!(" {}/config/", root().display());
+        let command = command.replace("tenure-data", &data).replace(" config/", &files);
+        let output = deployment.tenure(&command);
         assert_eq!(output.status.code(), Some(code), "{command}: {}", stderr(&output));
         let printed = String::from_utf8_lossy(&output.stdout).replace(&data, "tenure-data");
         assert_eq!(in_general(&printed), in_general(&shown), "tenure {command}\n{printed}");
@@ -91,6 +94,14 @@ fn the_page_on_a_lab_is_true() {
     let config = std::fs::read_to_string(root().join("config/lab.toml")).expect("config/lab.toml");
     let deployment = Deployment::of(&config, tempfile::tempdir().expect("a folder"));
     is_true_on(&deployment, "docs/howto/lab-of-phones.md");
+}
+
+#[test]
+#[ignore = "needs root, `ip`, `tc` and `unshare`"]
+fn the_page_on_bandwidth_is_true_in_namespaces() {
+    if !outside_of("sessions::the_page_on_bandwidth_is_true_in_namespaces") {
+        is_true_on(&links::in_namespaces(), "docs/howto/compute-with-bandwidth.md");
+    }
 }
 
 #[test]
