@@ -31,6 +31,7 @@ impl<'p> Names<'p> {
         entries: impl Iterator<Item = (&'p str, Option<u32>)>,
     ) -> Result<Self, BadProblem> {
         let mut names = Self { noun, ..Self::default() };
+        let mut groups: Vec<(&str, Group)> = Vec::new();
         let mut total = 0_u32;
         for (entry, (name, count)) in entries.enumerate() {
             let at = || format!("{noun} `{name}`");
@@ -40,11 +41,7 @@ impl<'p> Names<'p> {
             if count == Some(0) {
                 return Err(BadProblem::new(format!("{}, count", at()), "must be 1 or more"));
             }
-            let group = Group { entry, counted: count.is_some() };
-            if names.groups.insert(name, group).is_some() {
-                let message = format!("there are two of this name; each {noun} needs its own");
-                return Err(BadProblem::new(at(), message));
-            }
+            groups.push((name, Group { entry, counted: count.is_some() }));
             names.starts.push(total);
             names.entries.push((name, count.is_some()));
             let sum = total.checked_add(count.unwrap_or(1)).filter(|sum| *sum <= MAX_COPIES);
@@ -53,6 +50,12 @@ impl<'p> Names<'p> {
             })?;
         }
         names.starts.push(total);
+        groups.sort_by_key(|(name, _)| *name);
+        if let Some(pair) = groups.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let message = format!("there are two of this name; each {noun} needs its own");
+            return Err(BadProblem::new(format!("{noun} `{}`", pair[0].0), message));
+        }
+        names.groups = groups.into_iter().collect();
         Ok(names)
     }
 

@@ -9,10 +9,11 @@ use crate::model::Model;
 /// The plan with the names of its problem.
 pub(crate) fn plan(model: &Model<'_>, found: &Found) -> Plan {
     let mut plan = Plan::default();
+    let mut placement = Vec::with_capacity(model.problem.part.len());
     let mut install: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut libraries: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     for (index, part) in model.problem.part.iter().enumerate() {
-        let mut hosts = Vec::new();
+        let mut hosts = Vec::with_capacity(model.items.copies(index).len());
         for item in model.items.copies(index) {
             let place = found.host[model.block_of[item] as usize] as usize;
             hosts.push(model.places.title(place));
@@ -23,10 +24,14 @@ pub(crate) fn plan(model: &Model<'_>, found: &Found) -> Plan {
             if let Some(package) = &part.package {
                 install.entry(place).or_default().push(package.to_string());
             }
-            libraries.entry(place).or_default().extend(&model.rules[index].libraries);
+            let needed = &model.rules[index].libraries;
+            if !needed.is_empty() {
+                libraries.entry(place).or_default().extend(needed);
+            }
         }
-        plan.placement.insert(part.name.clone(), hosts);
+        placement.push((part.name.clone(), hosts));
     }
+    plan.placement = placement.into_iter().collect();
     for (place, mut needed) in libraries {
         needed.sort_unstable();
         needed.dedup();

@@ -113,6 +113,24 @@ prop_compose! {
     }
 }
 
+/// A request for sites: all parts are apart, links count, and so do prices alone.
+fn of_sites(mut problem: Problem, alike: bool) -> Problem {
+    problem.objective = vec![Term::Price];
+    problem.same_host.clear();
+    if alike {
+        let first = problem.part[0].clone();
+        for part in &mut problem.part[1..] {
+            *part = Part { name: part.name.clone(), ..first.clone() };
+        }
+        for link in &mut problem.link {
+            *link =
+                Link { bandwidth: Amount::number(1), latency: None, hops: None, ..link.clone() };
+        }
+    }
+    problem.apart = vec![problem.part.iter().map(|part| part.name.clone()).collect()];
+    problem
+}
+
 /// All plans that the checker accepts; the least of their values.
 fn least(problem: &Problem) -> Option<Vec<u64>> {
     let (places, parts) = (problem.place.len(), problem.part.len());
@@ -286,6 +304,30 @@ fn written_out(problem: &Problem) -> Problem {
     out
 }
 
+#[test]
+fn prices_near_the_highest_are_prices() {
+    let dear = Price::from_millionths(u64::MAX / 8 - 1);
+    let place = |name: &str| Place {
+        name: name.to_owned(),
+        capacity: amounts(1, 0),
+        price: UnitPrice::Same(dear),
+        ..Place::default()
+    };
+    let part = |name: &str| Part { name: name.to_owned(), needs: amounts(1, 0), ..Part::default() };
+    let problem = Problem {
+        name: "dear".into(),
+        objective: vec![Term::Price],
+        apart: vec![vec!["p".into(), "q".into()]],
+        place: vec![place("a"), place("b")],
+        part: vec![part("p"), part("q")],
+        ..Problem::default()
+    };
+    let answer =
+        solve(&problem, &Settings { solver: Solver::Exact, ..Settings::default() }).unwrap();
+    assert_eq!(answer.status, Status::Optimal);
+    assert_eq!(answer.objective.unwrap().get(Term::Price), Some(u64::MAX / 4 - 3));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -305,6 +347,45 @@ proptest! {
                 prop_assert_eq!(&checked, answer.objective.as_ref().unwrap());
                 prop_assert_eq!(values(&checked), least);
             }
+        }
+    }
+
+    #[test]
+    fn requests_for_sites_get_the_least_of_all_plans(
+        problem in problem(),
+        alike in any::<bool>(),
+        alternatives in 0_usize..3,
+    ) {
+        let problem = of_sites(problem, alike);
+        let settings = Settings { solver: Solver::Exact, alternatives, ..Settings::default() };
+        let answer = solve(&problem, &settings).unwrap();
+        let Some(least) = least(&problem) else {
+            prop_assert_eq!(answer.status, Status::Infeasible);
+            return Ok(());
+        };
+        prop_assert_eq!(answer.status, Status::Optimal);
+        let checked = check(&problem, &answer.plan).unwrap();
+        prop_assert_eq!(Some(&checked), answer.objective.as_ref());
+        prop_assert_eq!(&values(&checked), &least);
+        let mut before = least;
+        for other in &answer.alternatives {
+            let checked = check(&problem, &other.plan).unwrap();
+            prop_assert_eq!(&checked, &other.objective);
+            prop_assert!(values(&checked) >= before);
+            before = values(&checked);
+        }
+        for solver in [Solver::Search, Solver::Any, Solver::Auto] {
+            let answer = solve(&problem, &Settings { solver, ..settings }).unwrap();
+            prop_assert!(answer.status != Status::Infeasible);
+            if let Some(objective) = &answer.objective {
+                prop_assert_eq!(&check(&problem, &answer.plan).unwrap(), objective);
+            }
+        }
+        // Steps that run out prove nothing.
+        let few = solve(&problem, &Settings { steps: 2, ..settings }).unwrap();
+        prop_assert!(few.status != Status::Infeasible);
+        if let Some(objective) = &few.objective {
+            prop_assert_eq!(&check(&problem, &few.plan).unwrap(), objective);
         }
     }
 

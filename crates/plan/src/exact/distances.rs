@@ -11,7 +11,7 @@ pub(crate) const FAR: u64 = u64::MAX;
 ///
 /// It is that of the cheapest path over edges that have room for the link alone, with no more edges than
 /// it may have. Latency is not looked at, so a path may cost more, and never less.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Distances {
     nodes: usize,
     tables: Vec<Table>,
@@ -24,16 +24,19 @@ struct Table {
     edges: Bits,
     hops: Option<u32>,
     between: Vec<u64>,
-    /// From each node to all others that can host something, nearest first.
+    /// From each node that can host something to all others, nearest first.
     sites: Vec<Vec<(u64, u32)>>,
 }
 
 impl Distances {
     pub(crate) fn of(model: &Model<'_>) -> Self {
-        let network = &model.network;
+        Self::among(&model.network, &sites(model))
+    }
+
+    /// With the nodes where something can be.
+    pub(crate) fn among(network: &Network, sites: &[u32]) -> Self {
         let mut distances =
             Self { nodes: network.nodes.len(), tables: Vec::new(), of_link: Vec::new() };
-        let sites = sites(model);
         for link in &network.links {
             let edges = network.usable(link.filter, link.bandwidth);
             // No simple path has more edges than there are nodes.
@@ -43,7 +46,7 @@ impl Distances {
                 .iter()
                 .position(|table| table.edges == edges && table.hops == hops);
             let table = known.unwrap_or_else(|| {
-                distances.tables.push(Table::new(network, &sites, edges, hops));
+                distances.tables.push(Table::new(network, sites, edges, hops));
                 distances.tables.len() - 1
             });
             distances.of_link.push(table);
@@ -98,14 +101,16 @@ impl Table {
             }),
             Some(hops) => between = with_few_edges(&between, nodes, hops),
         }
-        let sites = (0..nodes).map(|from| {
-            let others = sites.iter().filter(|site| **site as usize != from);
-            let mut row: Vec<(u64, u32)> =
-                others.map(|site| (between[from * nodes + *site as usize], *site)).collect();
+        let mut rows = vec![Vec::new(); nodes];
+        for from in sites {
+            let row = &mut rows[*from as usize];
+            let others = sites.iter().filter(|site| *site != from);
+            row.extend(
+                others.map(|site| (between[*from as usize * nodes + *site as usize], *site)),
+            );
             row.sort_unstable();
-            row
-        });
-        Self { sites: sites.collect(), edges, hops, between }
+        }
+        Self { sites: rows, edges, hops, between }
     }
 }
 

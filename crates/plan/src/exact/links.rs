@@ -1,11 +1,11 @@
 //! The links of a partial plan: what those of open blocks cost at least, and paths for those of placed ones.
 
-use crate::model::Model;
+use crate::model::{Model, Network};
 use crate::score::Term;
 use crate::state::{NOWHERE, State};
 
 use super::distances::{Distances, FAR};
-use super::route::{Demand, Router};
+use super::route::{Demand, Labels, Route, Router};
 use super::{Found, Steps};
 
 /// The links of a problem.
@@ -61,11 +61,7 @@ pub(super) enum Extended {
 
 impl<'m, 'p> Links<'m, 'p> {
     pub(super) fn of(model: &'m Model<'p>) -> Self {
-        let lists = 0..u32::try_from(model.apart_lists).unwrap_or(u32::MAX);
-        let all_apart = lists
-            .into_iter()
-            .any(|list| (0..model.block_count()).all(|block| model.apart(block).contains(&list)));
-        Self { distances: Distances::of(model), all_apart, model }
+        Self { distances: Distances::of(model), all_apart: model.all_apart(), model }
     }
 
     /// Whether no two blocks can be on one place.
@@ -104,7 +100,9 @@ impl<'m, 'p> Links<'m, 'p> {
         let mut fits = true;
         for demand in demands {
             let bandwidth = network.links[demand.link].bandwidth;
-            let Some(route) = Router::alone(self.model, demand) else { return Extended::Never };
+            let Some(route) = self.alone(demand) else {
+                return Extended::Never;
+            };
             extended.price += route.price;
             for edge in &route.path {
                 let taken = &mut extended.taken[*edge as usize];
@@ -117,6 +115,14 @@ impl<'m, 'p> Links<'m, 'p> {
             return Extended::Never;
         }
         if fits { Extended::By(extended) } else { self.anew(state, limit, steps) }
+    }
+
+    /// The cheapest path of a link that has all edges for itself.
+    fn alone(&self, demand: Demand) -> Option<Route> {
+        let network = &self.model.network;
+        let rules = network.links[demand.link];
+        let allowed = network.usable(rules.filter, rules.bandwidth);
+        Labels::default().route(network, &self.distances, demand, &allowed)
     }
 
     /// The cheapest paths of all links between placed blocks.
@@ -132,7 +138,8 @@ impl<'m, 'p> Links<'m, 'p> {
         let Some(demands) = self.demands(state, 0..network.links.len()) else {
             return Extended::Never;
         };
-        let Some(routing) = Router::cheapest(self.model, &demands, limit, steps) else {
+        let Some(routing) = Router::cheapest(self.model, &self.distances, &demands, limit, steps)
+        else {
             return Extended::Never;
         };
         let mut routed = Routed { price: routing.price, ..self.nothing_routed() };
@@ -201,7 +208,8 @@ impl<'m, 'p> Links<'m, 'p> {
             return Some(0);
         }
         let node = network.node(place)?;
-        if leaving.len() > 1 && !self.can_leave(node, &mut leaving) {
+        leaving.sort_unstable_by(|one, other| other.cmp(one));
+        if leaving.len() > 1 && !can_leave(network, node, &leaving) {
             return None;
         }
         Some(price + self.open_price(state, node, &mut open)?)
@@ -238,16 +246,6 @@ impl<'m, 'p> Links<'m, 'p> {
         Some(price)
     }
 
-    /// Whether links of these bandwidths can leave a node, each by one of its edges.
-    fn can_leave(&self, node: usize, bandwidths: &mut [u64]) -> bool {
-        let network = &self.model.network;
-        let edges = network.around[node].iter();
-        let mut rooms: Vec<u64> =
-            edges.map(|(edge, _)| network.edges[*edge as usize].capacity).collect();
-        bandwidths.sort_unstable_by(|one, other| other.cmp(one));
-        pack(bandwidths, &mut rooms)
-    }
-
     /// Whether two blocks can never be on one place.
     fn must_part(&self, one: usize, other: usize) -> bool {
         let lists = self.model.apart(other);
@@ -255,8 +253,16 @@ impl<'m, 'p> Links<'m, 'p> {
     }
 }
 
+/// Whether links of these bandwidths, widest first, can leave a node, each by one of its edges.
+pub(super) fn can_leave(network: &Network, node: usize, bandwidths: &[u64]) -> bool {
+    let edges = network.around[node].iter();
+    let mut rooms: Vec<u64> =
+        edges.map(|(edge, _)| network.edges[*edge as usize].capacity).collect();
+    pack(bandwidths, &mut rooms)
+}
+
 /// Whether amounts, largest first, fit into rooms, each as a whole.
-fn pack(amounts: &[u64], rooms: &mut [u64]) -> bool {
+pub(super) fn pack(amounts: &[u64], rooms: &mut [u64]) -> bool {
     let [amount, rest @ ..] = amounts else { return true };
     if rooms.iter().sum::<u64>() < amounts.iter().sum() {
         return false;

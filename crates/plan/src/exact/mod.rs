@@ -6,9 +6,11 @@
 
 mod assignment;
 mod bounds;
+mod cuts;
 mod distances;
 mod links;
 mod route;
+mod sites;
 
 use crate::bits::Bits;
 use crate::model::Model;
@@ -136,6 +138,10 @@ pub(crate) fn search(
     start: Option<&Found>,
     steps: &mut Steps<'_>,
 ) -> Outcome {
+    if sites::suits(model) {
+        let open = vec![NOWHERE; model.block_count()];
+        return sites::search(model, &open, search, start, steps);
+    }
     let mut exact = Exact::new(model, search, steps);
     if let Some(found) = start {
         exact.plans.push(found.clone());
@@ -157,7 +163,14 @@ pub(crate) fn again(
     freed: &[usize],
     steps: &mut Steps<'_>,
 ) -> Option<Found> {
-    let mut exact = Exact::new(model, Search { keep: 1, any: false }, steps);
+    let search = Search { keep: 1, any: false };
+    if sites::suits(model) {
+        let mut fixed = plan.host.clone();
+        freed.iter().for_each(|block| fixed[*block] = NOWHERE);
+        let outcome = sites::search(model, &fixed, search, Some(plan), steps);
+        return outcome.plans.into_iter().next().filter(|found| found.score < plan.score);
+    }
+    let mut exact = Exact::new(model, search, steps);
     exact.plans.push(plan.clone());
     for (block, place) in plan.host.iter().enumerate() {
         if freed.binary_search(&block).is_err() {
@@ -361,12 +374,16 @@ impl<'m, 'p, 's, 't> Exact<'m, 'p, 's, 't> {
             let host = self.state.host[*partner as usize];
             host != NOWHERE && host as usize != place
         });
+        // What the objective does not count is not looked for.
+        let counted = |term, value: &dyn Fn() -> u64| {
+            if model.objective.contains(&term) { value() } else { 0 }
+        };
+        let paths = self.links.price(&self.state, block, place)?;
         Some(Cost {
-            installs: self.state.installs(block, place),
-            favourites: self.state.off_favourites(block, place),
+            installs: counted(Term::Installs, &|| self.state.installs(block, place)),
+            favourites: counted(Term::Favourites, &|| self.state.off_favourites(block, place)),
             uses: uses.map(|(_, weight)| *weight).sum(),
-            price: 2 * self.state.price(block, place)
-                + self.links.price(&self.state, block, place)?,
+            price: counted(Term::Price, &|| 2 * self.state.price(block, place) + paths),
         })
     }
 

@@ -229,38 +229,40 @@ fn relate(model: &mut Model<'_>) -> Result<(), BadProblem> {
 
 /// The class of each place: places of one class differ in nothing but their names.
 fn classes(model: &Model<'_>) -> Vec<u32> {
-    let mut named: Vec<Option<&Bits>> = Vec::new();
+    let mut named: Vec<&Bits> = Vec::new();
     for rules in &model.rules {
-        named.extend(
-            [rules.eligible.as_ref(), rules.favourites.as_ref()].into_iter().flatten().map(Some),
-        );
+        named.extend([rules.eligible.as_ref(), rules.favourites.as_ref()].into_iter().flatten());
     }
+    let reused: Vec<&Bits> = model.rules.iter().filter_map(|rules| rules.reused.as_ref()).collect();
     let connected = model.network.connected_places(model.place_count());
     let mut classes: BTreeMap<_, u32> = BTreeMap::new();
-    let mut by_kind: Vec<u32> = Vec::new();
-    let mut kinds: BTreeMap<_, u32> = BTreeMap::new();
-    for kind in 0..model.problem.place.len() {
-        let width = model.dimensions.len();
+    let mut next = 0;
+    let mut another = || {
+        next += 1;
+        next - 1
+    };
+    let width = model.dimensions.len();
+    let mut before: Option<(usize, u32)> = None;
+    let class = (0..model.place_count()).map(|place| {
+        // A place with edges is like no other.
+        if connected.contains(place) {
+            return another();
+        }
+        let kind = model.kind[place] as usize;
+        // Copies stand next to each other.
+        if let Some((_, class)) = before.filter(|(of, _)| *of == kind && named.is_empty()) {
+            return class;
+        }
         let amounts = &model.capacity[kind * width..(kind + 1) * width];
         let prices = &model.prices[kind * width..(kind + 1) * width];
-        let reused: Vec<bool> = model
-            .rules
-            .iter()
-            .filter_map(|rules| rules.reused.as_ref())
-            .map(|kinds| kinds.contains(kind))
-            .collect();
-        let installed: Vec<bool> =
-            model.libraries.iter().map(|library| library.installed.contains(kind)).collect();
-        let next = as_u32(kinds.len());
-        by_kind.push(*kinds.entry((amounts, prices, reused, installed)).or_insert(next));
-    }
-    let class = (0..model.place_count()).map(|place| {
-        let named: Vec<bool> =
-            named.iter().flatten().map(|places| places.contains(place)).collect();
-        // A place with edges is like no other.
-        let alone = connected.contains(place).then_some(place);
-        let next = as_u32(classes.len());
-        *classes.entry((by_kind[model.kind[place] as usize], alone, named)).or_insert(next)
+        let reused: Vec<bool> = reused.iter().map(|kinds| kinds.contains(kind)).collect();
+        let installed = model.libraries.iter().map(|library| library.installed.contains(kind));
+        let installed: Vec<bool> = installed.collect();
+        let named_here: Vec<bool> = named.iter().map(|places| places.contains(place)).collect();
+        let key = (amounts, prices, reused, installed, named_here);
+        let class = *classes.entry(key).or_insert_with(&mut another);
+        before = Some((kind, class));
+        class
     });
     class.collect()
 }

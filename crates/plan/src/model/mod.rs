@@ -146,6 +146,14 @@ impl<'p> Model<'p> {
         self.apart.get(block).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether one list keeps all blocks apart.
+    pub(crate) fn all_apart(&self) -> bool {
+        let lists = 0..build::as_u32(self.apart_lists);
+        lists
+            .into_iter()
+            .any(|list| (0..self.block_count()).all(|block| self.apart(block).contains(&list)))
+    }
+
     pub(crate) fn partners(&self, block: usize) -> &[(u32, u64)] {
         self.partners.get(block).map_or(&[], Vec::as_slice)
     }

@@ -1,6 +1,7 @@
 //! Edges between places and links between blocks.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use tenure_expr::{Dimension, Expr};
 
@@ -50,6 +51,18 @@ pub(crate) struct LinkRules {
     pub(crate) latency: Option<u64>,
     /// Which filter it has.
     pub(crate) filter: u32,
+}
+
+impl LinkRules {
+    /// All but the ends.
+    pub(crate) fn rules(&self) -> (u64, Option<u32>, Option<u64>, u32) {
+        (self.bandwidth, self.hops, self.latency, self.filter)
+    }
+
+    /// Whether two links differ in nothing but their ends.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.rules() == other.rules()
+    }
 }
 
 impl Network {
@@ -108,10 +121,10 @@ pub(super) fn network(
     check_titles("link", problem.link.iter().map(Link::title))?;
     network.node_of = vec![None; places.len()];
     for edge in &problem.edge {
-        let at = format!("edge `{}`", edge.title());
-        let ends = ends(&at, &edge.ends, places)?;
+        let entry = Entry::Edge(edge);
+        let ends = ends(entry, &edge.ends, places)?;
         if ends[0] == ends[1] {
-            return Err(BadProblem::new(at, "both ends are the same place"));
+            return Err(BadProblem::new(entry.to_string(), "both ends are the same place"));
         }
         let ends = ends.map(|place| network.node_or_new(place));
         let index = as_u32(network.edges.len());
@@ -128,10 +141,10 @@ pub(super) fn network(
     let mut filters = Filters::default();
     network.by_block = vec![Vec::new(); block_of.len()];
     for link in &problem.link {
-        let at = format!("link `{}`", link.title());
-        let ends = ends(&at, &link.ends, items)?;
+        let entry = Entry::Link(link);
+        let ends = ends(entry, &link.ends, items)?;
         if ends[0] == ends[1] {
-            return Err(BadProblem::new(at, "both ends are the same part"));
+            return Err(BadProblem::new(entry.to_string(), "both ends are the same part"));
         }
         let ends = ends.map(|item| block_of[item]);
         // Parts of one block are on one place, and need no path.
@@ -151,15 +164,22 @@ pub(super) fn network(
     Ok(network)
 }
 
-fn ends(at: &str, names: &[String; 2], known: &Names<'_>) -> Result<[usize; 2], BadProblem> {
-    let at = format!("{at}, ends");
-    Ok([known.resolve_one(&at, &names[0])?, known.resolve_one(&at, &names[1])?])
+fn ends(
+    entry: Entry<'_>,
+    names: &[String; 2],
+    known: &Names<'_>,
+) -> Result<[usize; 2], BadProblem> {
+    let resolve = |name: &str| match known.find(name) {
+        Some(copies) if copies.len() == 1 => Ok(copies.start),
+        Some(_) | None => known.resolve_one(&format!("{entry}, ends"), name),
+    };
+    Ok([resolve(&names[0])?, resolve(&names[1])?])
 }
 
 fn check_titles(noun: &str, titles: impl Iterator<Item = String>) -> Result<(), BadProblem> {
     let mut seen = std::collections::BTreeSet::new();
     for title in titles {
-        if !seen.insert(title.clone()) {
+        if let Some(title) = seen.replace(title) {
             let message = "there are two of this name; give one a `name` of its own";
             return Err(BadProblem::new(format!("{noun} `{title}`"), message));
         }
@@ -167,34 +187,46 @@ fn check_titles(noun: &str, titles: impl Iterator<Item = String>) -> Result<(), 
     Ok(())
 }
 
+/// An edge or a link, for messages.
+#[derive(Clone, Copy)]
+enum Entry<'p> {
+    Edge(&'p Edge),
+    Link(&'p Link),
+}
+
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Edge(edge) => write!(f, "edge `{}`", edge.title()),
+            Self::Link(link) => write!(f, "link `{}`", link.title()),
+        }
+    }
+}
+
 /// Bandwidths and capacities are of one kind, and so are latencies.
 fn check_units(problem: &Problem) -> Result<(), BadProblem> {
-    let bandwidths =
-        problem.edge.iter().map(|edge| ("edge", edge.title(), "capacity", Some(edge.capacity)));
-    let bandwidths = bandwidths.chain(
-        problem.link.iter().map(|link| ("link", link.title(), "bandwidth", Some(link.bandwidth))),
-    );
-    let latencies = problem.edge.iter().map(|edge| ("edge", edge.title(), "latency", edge.latency));
-    let latencies = latencies
-        .chain(problem.link.iter().map(|link| ("link", link.title(), "latency", link.latency)));
-    let one_kind = |amounts: &mut dyn Iterator<
-        Item = (&'static str, String, &'static str, Option<Amount>),
-    >| {
-        let mut first: Option<(Dimension, String)> = None;
-        for (noun, title, key, amount) in amounts {
-            let Some(amount) = amount else { continue };
-            let (kind, before) =
-                first.get_or_insert_with(|| (amount.dimension(), format!("{noun} `{title}`")));
-            if *kind != amount.dimension() {
-                let message =
-                    format!("{amount} is a {}, but {before} has a {kind}", amount.dimension());
-                return Err(BadProblem::new(format!("{noun} `{title}`, {key}"), message));
-            }
+    let edges = || problem.edge.iter().map(|edge| (Entry::Edge(edge), edge));
+    let links = || problem.link.iter().map(|link| (Entry::Link(link), link));
+    let bandwidths = edges().map(|(entry, edge)| (entry, "capacity", edge.capacity));
+    one_kind(bandwidths.chain(links().map(|(entry, link)| (entry, "bandwidth", link.bandwidth))))?;
+    let latencies = edges().filter_map(|(entry, edge)| Some((entry, "latency", edge.latency?)));
+    let of_links = links().filter_map(|(entry, link)| Some((entry, "latency", link.latency?)));
+    one_kind(latencies.chain(of_links))
+}
+
+fn one_kind<'p>(
+    amounts: impl Iterator<Item = (Entry<'p>, &'static str, Amount)>,
+) -> Result<(), BadProblem> {
+    let mut first: Option<(Dimension, Entry<'_>)> = None;
+    for (entry, key, amount) in amounts {
+        let (kind, before) = first.get_or_insert((amount.dimension(), entry));
+        if *kind != amount.dimension() {
+            let message =
+                format!("{amount} is a {}, but {before} has a {kind}", amount.dimension());
+            return Err(BadProblem::new(format!("{entry}, {key}"), message));
         }
-        Ok(())
-    };
-    one_kind(&mut bandwidths.into_iter())?;
-    one_kind(&mut latencies.into_iter())
+    }
+    Ok(())
 }
 
 fn check_latencies(network: &Network) -> Result<(), BadProblem> {

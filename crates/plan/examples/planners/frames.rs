@@ -1,24 +1,4 @@
-//! How fast plans are found and proven, beside other solvers where they are installed.
-//!
-//! ```text
-//! cargo run --release -p tenure-plan --example planners -- frames [REQUESTS] [RIVALS' REQUESTS]
-//! cargo run --release -p tenure-plan --example planners -- nodes [NODES]
-//! cargo run --release -p tenure-plan --example planners -- items [ITEMS]
-//! ```
-//!
-//! `frames` plans requests of five types, each at ten starts, over the star network of Takefusa et al. (2009)
-//! with bookings at random, and prints what a request takes for each type. The first of them are also written as
-//! mixed integer programs and solved by `glpsol` and `cbc`, each frame by a process of its own, of which the
-//! start counts; the prices are compared. Times are of the processor here, and of the clock for the others. `nodes` places 200 parts of four dimensions on nodes that are filled
-//! in part, `items` puts items into bins by first-fit. Each prints JSON, a line for each figure.
-
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is what the example is for")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "a measurement has a clock"
-)]
-#![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
+//! Requests for sites and bandwidth, each at ten starts, beside other solvers.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -27,43 +7,16 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
-use tenure_plan::{Problem, Settings, Solver, Status, Term, export, solve};
+use tenure_plan::{Problem, Settings, Status, Term, export, solve};
 
-/// The seed of all that is drawn.
-const SEED: u64 = 2009;
+use crate::{Numbers, SEED, Times, processor_time};
 
 /// How many starts a request has.
 const FRAMES: usize = 10;
 
 /// How long another solver may take for a frame.
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// Numbers of `SplitMix64` (Steele et al., 2014).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % most
-    }
-}
-
-fn main() {
-    let mut args = env::args().skip(1);
-    let mode = args.next().unwrap_or_else(|| "frames".to_owned());
-    let mut number = |otherwise| args.next().map_or(otherwise, |arg| arg.parse::<usize>().unwrap());
-    match mode.as_str() {
-        "frames" => frames(number(500), number(20)),
-        "nodes" => nodes(number(8000)),
-        "items" => items(number(1_000_000)),
-        other => panic!("`{other}` is none of frames, nodes, items"),
-    }
-}
 
 /// The sites of the network: the domain, and how many CPUs each has.
 const SITES: [(&str, u64); 10] = [
@@ -139,55 +92,33 @@ fn requests(count: usize) -> impl Iterator<Item = (usize, Vec<Problem>)> {
     })
 }
 
-/// What this thread has had of the processor.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
-}
-
-/// The least price of a frame, if there is a plan.
-fn least(problem: &Problem) -> Option<u64> {
+/// The least price of a frame, if there is a plan; and the steps that it took.
+fn least(problem: &Problem) -> (Option<u64>, u64) {
     let answer = solve(problem, &Settings { explain: false, ..Settings::default() }).unwrap();
-    match answer.status {
-        Status::Optimal => answer.objective?.get(Term::Price),
+    let price = match answer.status {
+        Status::Optimal => answer.objective.and_then(|objective| objective.get(Term::Price)),
         Status::Infeasible => None,
         Status::Feasible | Status::Unknown => panic!("a frame is not proven: {answer:?}"),
-    }
+    };
+    (price, answer.steps)
 }
 
-/// How long requests of one kind took.
-#[derive(Default)]
-struct Times(Vec<Duration>);
-
-impl Times {
-    fn sum(&self) -> f64 {
-        self.0.iter().sum::<Duration>().as_secs_f64()
-    }
-
-    fn figures(&self) -> String {
-        let most = self.0.iter().max().copied().unwrap_or_default().as_secs_f64() * 1000.0;
-        let mean = self.sum() * 1000.0 / self.0.len().max(1) as f64;
-        let count = self.0.len();
-        format!("\"requests\": {count}, \"mean_ms\": {mean:.3}, \"max_ms\": {most:.3}")
-    }
-}
-
-fn frames(count: usize, of_rivals: usize) {
+/// Plans requests here, and the first of them by others.
+pub(crate) fn frames(count: usize, of_rivals: usize) {
     let mut types: BTreeMap<usize, Times> = BTreeMap::new();
     let mut all = Times::default();
     for (kind, frames) in requests(count) {
         let began = processor_time();
-        frames.iter().for_each(|frame| {
-            black_box(least(frame));
-        });
+        let steps = frames.iter().map(|frame| black_box(least(frame)).1).sum();
         let took = processor_time() - began;
-        types.entry(kind).or_default().0.push(took);
-        all.0.push(took);
+        types.entry(kind).or_default().push(took, steps);
+        all.push(took, steps);
     }
     for (kind, times) in types {
-        println!("{{\"solver\": \"tenure\", \"type\": {kind}, {}}}", times.figures());
+        let (figures, steps) = (times.figures(), times.steps);
+        println!("{{\"solver\": \"tenure\", \"type\": {kind}, {figures}, \"steps\": {steps}}}");
     }
-    println!("{{\"solver\": \"tenure\", {}}}", all.figures());
+    println!("{{\"solver\": \"tenure\", {}, \"steps\": {}}}", all.figures(), all.steps);
     for rival in [GLPSOL, CBC] {
         beside(&rival, of_rivals);
     }
@@ -260,9 +191,11 @@ fn beside(rival: &Rival, count: usize) {
     let (mut mismatches, mut cut) = (0, 0);
     for (_, frames) in requests(count) {
         let (mut of_ours, mut of_theirs) = (Duration::ZERO, Duration::ZERO);
+        let mut counted = 0;
         for frame in &frames {
             let began = processor_time();
-            let least = least(frame);
+            let (least, steps) = least(frame);
+            counted += steps;
             of_ours += processor_time() - began;
             let (found, took) = run(rival, frame, &folder);
             of_theirs += took;
@@ -275,8 +208,8 @@ fn beside(rival: &Rival, count: usize) {
                 }
             }
         }
-        ours.0.push(of_ours);
-        theirs.0.push(of_theirs);
+        ours.push(of_ours, counted);
+        theirs.push(of_theirs, 0);
     }
     fs::remove_dir_all(&folder).unwrap();
     println!(
@@ -301,43 +234,4 @@ fn run(rival: &Rival, frame: &Problem, folder: &Path) -> (Found, Duration) {
     let took = began.elapsed();
     assert!(!output.stdout.is_empty(), "{} says nothing", rival.name);
     ((rival.read)(&fs::read_to_string(&answer).unwrap_or_default()), took)
-}
-
-/// Amounts of four dimensions.
-fn amounts(mut draw: impl FnMut() -> u64) -> BTreeMap<String, u64> {
-    (0..4).map(|dimension| (format!("d{dimension}"), draw())).collect()
-}
-
-/// Parts of four dimensions on nodes that are filled in part.
-fn nodes(count: usize) {
-    let mut numbers = Numbers(SEED);
-    let place = |number: usize, numbers: &mut Numbers| json!({"name": format!("n{number}"), "capacity": amounts(|| numbers.below(65))});
-    let places: Vec<Value> = (0..count).map(|number| place(number, &mut numbers)).collect();
-    let part = |number: usize, numbers: &mut Numbers| json!({"name": format!("p{number}"), "needs": amounts(|| 1 + numbers.below(32))});
-    let parts: Vec<Value> = (0..200).map(|number| part(number, &mut numbers)).collect();
-    let problem = json!({"name": "nodes", "objective": ["nodes"], "place": places, "part": parts});
-    time(&serde_json::from_value(problem).unwrap(), Solver::Auto);
-}
-
-/// Items of one dimension, each of its own size, by first-fit.
-fn items(count: usize) {
-    let mut numbers = Numbers(SEED);
-    let part =
-        |number: usize, size: u64| json!({"name": format!("i{number}"), "needs": {"size": size}});
-    let parts: Vec<Value> = (0..count).map(|number| part(number, 1 + numbers.below(100))).collect();
-    let place = json!({"name": "bin", "count": count, "capacity": {"size": 150}});
-    let problem = json!({"name": "items", "objective": ["nodes"], "place": [place], "part": parts});
-    time(&serde_json::from_value(problem).unwrap(), Solver::FirstFit);
-}
-
-fn time(problem: &Problem, solver: Solver) {
-    let began = processor_time();
-    let answer = solve(problem, &Settings { solver, ..Settings::default() }).unwrap();
-    let took = (processor_time() - began).as_secs_f64() * 1000.0;
-    println!(
-        "{{\"problem\": \"{}\", \"status\": \"{:?}\", \"nodes\": {}, \"ms\": {took:.0}}}",
-        problem.name,
-        answer.status,
-        answer.objective.unwrap().get(Term::Nodes).unwrap(),
-    );
 }
