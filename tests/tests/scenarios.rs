@@ -216,6 +216,8 @@ scripts! {
     key_revoked
     keys_learned_by_ticket
     peers_by_invitation
+    packages_leased
+    packages_leased_through_crashes
     packages_planned
     packages_fail
     packages_survive_crashes

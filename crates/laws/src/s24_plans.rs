@@ -8,12 +8,13 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::facts::{Fact, PlanProposed};
+use tenure_core::service_manager::plan::PlanNode;
 
 pub(super) const LAW: Law = Law {
     id: "S24",
     name: "plans",
-    statement: "From the fact that proposes a plan until the one that ends it, no other plan has its nodes. A \
-                guest's driver installs a package on a node only while a plan that was accepted has it there, and \
+    statement: "From the fact that proposes a plan, or has nodes leased for it, until the one that ends it, no \
+                other plan has its nodes. A guest's driver installs a package on a node only while a plan that was accepted has it there, and \
                 removes no other. Every plan ends by the time for which it holds its nodes.",
     source: "gCube's node locks; NSI's reserve, commit, timeout",
     on: "facts and driver calls of guests",
@@ -26,6 +27,8 @@ type Node = (LeaseId, UnitId);
 struct Plan {
     until: Time,
     nodes: BTreeSet<Node>,
+    /// The request whose leases are for it.
+    leasing: Option<u64>,
     /// What it installs where.
     packages: BTreeSet<(Node, String)>,
     accepted: bool,
@@ -44,11 +47,16 @@ impl Check for Checker {
                 let plan = Plan {
                     until: fact.request.until,
                     nodes: BTreeSet::new(),
+                    leasing: None,
                     packages: BTreeSet::new(),
                     accepted: false,
                     ended: false,
                 };
                 self.plans.insert((scene.actor, fact.plan), plan);
+            }
+            Fact::PlanLeasing(fact) => {
+                self.check_free(scene, (fact.plan, &fact.nodes), tally)?;
+                self.set_nodes(scene, (fact.plan, &fact.nodes), Some(fact.request));
             }
             Fact::PlanProposed(fact) => return self.proposed(scene, fact, tally),
             Fact::PlanAccepted(fact) => {
@@ -102,17 +110,9 @@ impl Checker {
         fact: &PlanProposed,
         tally: &mut Tally,
     ) -> LawVerdict {
-        for (name, node) in &fact.nodes {
-            let key = (node.lease, node.unit);
-            let mut open = self.of(scene).filter(|(number, p)| *number != fact.plan && !p.ended);
-            let holder = open.find(|(_, plan)| plan.nodes.contains(&key)).map(|(plan, _)| plan);
-            tally.check(holder.is_none(), || {
-                let (who, other) = (scene.name(), holder.unwrap_or_default());
-                format!("{who} has node {name} in plan {} while plan {other} holds it", fact.plan)
-            })?;
-        }
+        self.check_free(scene, (fact.plan, &fact.nodes), tally)?;
+        self.set_nodes(scene, (fact.plan, &fact.nodes), None);
         if let Some(plan) = self.plans.get_mut(&(scene.actor, fact.plan)) {
-            plan.nodes = fact.nodes.values().map(|node| (node.lease, node.unit)).collect();
             for (name, packages) in &fact.placed.placement.install {
                 let node = fact.nodes.get(name).map(|node| (node.lease, node.unit));
                 let its = packages.iter().filter_map(|package| Some((node?, package.clone())));
@@ -120,6 +120,40 @@ impl Checker {
             }
         }
         Ok(())
+    }
+
+    /// No other plan has these nodes, or waits for the leases that they are on.
+    fn check_free(
+        &self,
+        scene: &Scene<'_>,
+        (plan, nodes): (u64, &BTreeMap<String, PlanNode>),
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        for (name, node) in nodes {
+            let has = |other: &Plan| {
+                other.nodes.contains(&(node.lease, node.unit))
+                    || other.leasing == Some(node.lease.number)
+            };
+            let mut open = self.of(scene).filter(|(number, p)| *number != plan && !p.ended);
+            let holder = open.find(|(_, other)| has(other)).map(|(other, _)| other);
+            tally.check(holder.is_none(), || {
+                let (who, other) = (scene.name(), holder.unwrap_or_default());
+                format!("{who} has node {name} in plan {plan} while plan {other} holds it")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn set_nodes(
+        &mut self,
+        scene: &Scene<'_>,
+        (plan, nodes): (u64, &BTreeMap<String, PlanNode>),
+        leasing: Option<u64>,
+    ) {
+        if let Some(plan) = self.plans.get_mut(&(scene.actor, plan)) {
+            plan.nodes = nodes.values().map(|node| (node.lease, node.unit)).collect();
+            plan.leasing = leasing;
+        }
     }
 
     fn called(&mut self, scene: &Scene<'_>, call: &Call, tally: &mut Tally) -> LawVerdict {

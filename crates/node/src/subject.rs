@@ -266,6 +266,8 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::UnitsRecalled(fact) => fact.lease.number,
         F::Warned(fact) => fact.lease.number,
         F::PlanRequested(_)
+        | F::PlanLeasing(_)
+        | F::PlanLeased(_)
         | F::PlanProposed(_)
         | F::PlanAccepted(_)
         | F::PackageReported(_)

@@ -184,6 +184,10 @@ const POINTS: &[&str] = &[
     "a report by the user",
     "a plan lapses",
     "a plan through crashes",
+    "nodes are leased for a plan",
+    "nodes of a plan are extended and given back",
+    "nodes of a plan are refused",
+    "a plan that leases through crashes",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

@@ -26,8 +26,7 @@ impl ServiceManagerMapper for Scripted {
             Some(GateChoice { lease, answer, reason: "the script".to_owned() })
         };
         let gates = view.gates().iter().filter_map(|gate| choice(gate.lease)).collect();
-        let plans = plans::mapper().decide(view).plans;
-        Decision { round: view.round(), gates, plans, ..Decision::default() }
+        Decision { gates, ..plans::mapper().decide(view) }
     }
 }
 

@@ -44,12 +44,15 @@ fn short(package: &str) -> &str {
     package.split('/').nth(1).unwrap_or(package)
 }
 
-/// `plan propose guest web*2 db uses=web+db memory=8 hold=10m`.
+/// `plan propose guest web*2 db uses=web+db memory=8 hold=10m lease=1h count=2`.
 pub fn propose(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = world.index(&args.next("the guest")?)?;
     let slice = args.option("slice").unwrap_or_else(|| "main".to_owned());
     let memory = args.option("memory").unwrap_or_else(|| "8".to_owned());
     let hold = args.span_option("hold")?.unwrap_or(HOLD);
+    let lease = args.span_option("lease")?;
+    let count = args.option("count").map_or(Ok(0), |count| count.parse());
+    let count = count.map_err(|_| "`count` is a number of nodes")?;
     let pairs = |text: Option<String>| -> Result<Vec<(String, String)>, Bad> {
         let text = text.unwrap_or_default();
         let pairs = text.split(',').filter(|pair| !pair.is_empty());
@@ -73,7 +76,7 @@ pub fn propose(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         parts.push(part(name, count));
     }
     let capacity = BTreeMap::from([("memory".to_owned(), memory)]);
-    let node = NodeType { capacity, ..NodeType::default() };
+    let node = NodeType { capacity, count, ..NodeType::default() };
     let slice = Name::new(&slice).map_err(|bad| bad.to_string())?;
     let until = world.participants[who].clock(world.now).plus(hold);
     let request = PlanRequest {
@@ -86,6 +89,7 @@ pub fn propose(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         },
         on_failure,
         accept,
+        lease,
         ..PlanRequest::new(slice, until)
     };
     hand(world, who, PlanCommand::Propose(Box::new(request)));
@@ -162,6 +166,21 @@ pub fn of_service_manager(fact: &service_manager::Fact) -> Option<String> {
             let placed = placement(&fact.placed.placement);
             let proven = if fact.placed.proven { "" } else { ", not proven" };
             format!("plan {}: {placed} ({}{proven})", fact.plan, fact.worth)
+        }
+        Fact::PlanLeasing(fact) => {
+            let items = fact.lacking.items.iter();
+            let items = items.map(|item| format!("{} {}", item.units, item.resource));
+            let has = fact.nodes.keys().cloned();
+            let has = if fact.nodes.is_empty() { "nothing".to_owned() } else { names::list(has) };
+            format!(
+                "plan {} has {has} and lacks {}: request {}",
+                fact.plan,
+                names::list(items),
+                fact.request
+            )
+        }
+        Fact::PlanLeased(fact) => {
+            format!("plan {} gets {}", fact.plan, names::list(fact.nodes.keys().cloned()))
         }
         Fact::PlanAccepted(fact) => format!("plan {}", fact.plan),
         Fact::PackageReported(fact) => {

@@ -27,7 +27,7 @@ use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::{Handling, Why};
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::service_manager::plan::{
-    Artefact, NodePlacement, NodeType, OnFailure, Placed, PlanNode, PlanOutcome, PlanRequest,
+    Artefact, Lacking, NodePlacement, NodeType, OnFailure, Placed, PlanNode, PlanOutcome, PlanRequest,
     Profile, WantedPackages, WantedPart,
 };
 use tenure_core::service_manager::sequence::{After, Gate, On};
@@ -375,6 +375,7 @@ fn plan_facts(p: &Parts) -> Vec<sm::Fact> {
         accept: true,
         excluded: vec![(package(), text("site/u2"))],
         replaces: Some(3),
+        lease: Some(Span::HOUR),
         ..PlanRequest::new(Name::literal("main"), p.term.end())
     };
     let placement = NodePlacement {
@@ -394,8 +395,12 @@ fn plan_facts(p: &Parts) -> Vec<sm::Fact> {
     let at = PlanNode { lease: LEASE, site: p.ticket.site(), unit: UNIT, epoch: Epoch(3) };
     let nodes = BTreeMap::from([(text("site/u1"), at)]);
     let error = || Some(text("no room"));
+    let items = vec![Item::new(Name::literal("node"), NonZeroU32::MIN)];
+    let lacking = Lacking { items, broker: None, reason: text("plan 4 lacks nodes") };
     vec![
         sm::PlanRequested { plan: 4, request }.into(),
+        sm::PlanLeasing { plan: 4, request: 9, lacking, nodes: nodes.clone() }.into(),
+        sm::PlanLeased { plan: 4, nodes: nodes.clone() }.into(),
         sm::PlanProposed { plan: 4, placed, worth: text("nodes 2"), nodes }.into(),
         sm::PlanAccepted { plan: 4 }.into(),
         sm::PackageReported { plan: 4, number: 7, error: error() }.into(),

@@ -24,7 +24,7 @@ use crate::text;
 /// Have a service manager make a plan of packages on the nodes of a slice.
 ///
 /// The file is a problem, as for `tenure plan solve`; its places are types of nodes. The plan is computed by the
-/// service manager's mapper, and holds its nodes from then on.
+/// service manager's mapper, and holds its nodes from then on. With `--lease` nodes that are missing are leased.
 #[derive(Args, Debug)]
 #[command(after_help = PROPOSED)]
 pub(crate) struct ProposeArgs {
@@ -54,6 +54,11 @@ pub(crate) struct ProposeArgs {
     /// Accept it as soon as it is computed
     #[arg(long)]
     accept: bool,
+
+    /// Lease the nodes that are missing, for so long at a time: as few as will do, at most `count` of each
+    /// [[place]], and as long as plans use them
+    #[arg(long, value_name = "TIME", value_parser = Span::from_str)]
+    lease: Option<Span>,
 
     #[command(flatten)]
     wait: PlanWait,
@@ -97,6 +102,7 @@ const PROPOSED: &str = "\
 Examples:
   tenure plan propose config/planning/packages.toml
   tenure plan propose config/planning/packages.toml --on-failure replan --accept --wait
+  tenure plan propose config/planning/packages.toml --lease 1h
 
 Exit codes: 0 the plan is made, with --accept --wait installed; 1 packages failed, 2 a bad problem, 3 there is no
 plan, 75 none while other plans hold their nodes, 124 it was waited for in vain";
@@ -227,7 +233,7 @@ impl PlanError {
 
 /// `tenure plan propose`
 pub(crate) fn propose(args: &ProposeArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let ProposeArgs { endpoint, file, slice, manager, hold, on_failure, accept, wait } = args;
+    let ProposeArgs { endpoint, file, slice, manager, hold, on_failure, accept, lease, wait } = args;
     let problem = plan::read::problem(file)?;
     let wanted =
         WantedPackages::try_from(problem).map_err(|message| plan::read::wrong(file, &message))?;
@@ -238,6 +244,7 @@ pub(crate) fn propose(args: &ProposeArgs, console: &mut Console<'_>) -> Result<(
         hold: *hold,
         on_failure: (*on_failure).into(),
         accept: *accept,
+        lease: *lease,
     };
     let asked: PlanView = ask_change(endpoint, &Request::ProposePlan(Box::new(proposal)))?;
     let plan = follow(endpoint, asked, (*accept && wait.wait, wait.timeout))?;
@@ -311,7 +318,7 @@ fn follow(
         move |timeout| Request::AwaitPlan { plan: name.clone(), installed, timeout }
     };
     let is_settled =
-        |plan: &PlanView| plan.state != "requested" && !(installed && plan.state == "accepted");
+        |plan: &PlanView| !is_open(plan) && !(installed && plan.state == "accepted");
     let mut plan = settled(&mut client, plan, timeout, request(first), is_settled)?;
     while let Some(next) = plan.replaced_by.clone().filter(|_| installed) {
         let next: PlanName = next.parse().map_err(Error::Wrong)?;
@@ -321,13 +328,20 @@ fn follow(
     Ok(plan)
 }
 
+/// Whether a plan is still to be computed.
+fn is_open(plan: &PlanView) -> bool {
+    matches!(plan.state.as_str(), "requested" | "leasing")
+}
+
 /// What the exit code says of a plan that was waited for.
 fn verdict(plan: &PlanView, wait: PlanWait, installed: bool) -> Result<(), Error> {
     let name = plan.plan.clone();
     match plan.state.as_str() {
         "infeasible" => Err(PlanError::Infeasible(name).into()),
         "busy" => Err(PlanError::Busy(name).into()),
-        "requested" => Err(PlanError::TimedOut { plan: name, after: wait.timeout }.into()),
+        _ if is_open(plan) => {
+            Err(PlanError::TimedOut { plan: name, after: wait.timeout }.into())
+        }
         "accepted" if installed => {
             Err(PlanError::TimedOut { plan: name, after: wait.timeout }.into())
         }
@@ -350,13 +364,17 @@ fn show_one(plan: &PlanView, output: Output, console: &mut Console<'_>) -> Resul
     if !plan.packages.is_empty() {
         writeln!(console.out, "\n{}", print::table(&plan.packages, console.width))?;
     }
-    if !plan.why.is_empty() || plan.state == "proposed" || !plan.alternatives.is_empty() {
+    let waits = plan.waits_for.is_some() || plan.state == "proposed";
+    if waits || !plan.why.is_empty() || !plan.alternatives.is_empty() {
         writeln!(console.out)?;
     }
     for (nth, other) in plan.alternatives.iter().enumerate() {
         let parts: Vec<String> =
             other.iter().map(|at| format!("{} on {}", at.part, on(at))).collect();
         text::line(console.out, format_args!("alternative {}: {}", nth + 1, parts.join("; ")))?;
+    }
+    if let Some(what) = &plan.waits_for {
+        text::line(console.out, format_args!("waits for {what}"))?;
     }
     for why in &plan.why {
         text::line(console.out, format_args!("{}: {why}", plan.state))?;

@@ -115,6 +115,8 @@ impl ServiceManager {
             | Fact::RestRefused(_)
             | Fact::RestCredited(_) => self.of_rest(at, fact),
             Fact::PlanRequested(_)
+            | Fact::PlanLeasing(_)
+            | Fact::PlanLeased(_)
             | Fact::PlanProposed(_)
             | Fact::PlanAccepted(_)
             | Fact::PackageReported(_)

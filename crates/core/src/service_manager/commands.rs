@@ -134,13 +134,24 @@ impl ServiceManager {
         out: &mut Output,
     ) -> Result<(), String> {
         self.state.last_number += u64::from(mutant!(NumberOutsideJournal));
+        self.ask_under(now, (self.state.last_number + 1, ask), grows, out)
+    }
+
+    /// Asks under a number that no request has yet.
+    pub(super) fn ask_under(
+        &mut self,
+        now: Time,
+        (number, ask): (u64, Ask),
+        grows: Option<LeaseId>,
+        out: &mut Output,
+    ) -> Result<(), String> {
         let broker = self.broker(ask.broker)?;
         self.check_ask(now, &ask)?;
         self.check_after(&ask.handling.after, ask.items.len())?;
         let fits = ask.configuration.check_bytes(MAX_CONFIGURATION);
         fits.map_err(|error| format!("the configuration is too long: {error}"))?;
         let request = Request {
-            id: RequestId { origin: self.base.id(), number: self.state.last_number + 1 },
+            id: RequestId { origin: self.base.id(), number },
             items: ask.items,
             earliest: ask.earliest,
             latest: ask.latest,

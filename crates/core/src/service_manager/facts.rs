@@ -14,7 +14,7 @@ use crate::model::time::{Span, Term, Time};
 use crate::service_manager::consult::GateAnswer;
 use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::AfterLeave;
-use crate::service_manager::plan::{Placed, PlanNode, PlanOutcome, PlanRequest};
+use crate::service_manager::plan::{Lacking, Placed, PlanNode, PlanOutcome, PlanRequest};
 use crate::service_manager::sequence::Gate;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
@@ -603,6 +603,26 @@ facts! {
         plan: u64,
         /// What is asked for.
         request: PlanRequest,
+    }
+
+    /// A plan lacks nodes: they are asked for next, and it holds those that it has meanwhile.
+    PlanLeasing = "service-manager.plan-leasing" 1 {
+        /// The number of the plan.
+        plan: u64,
+        /// The number of the request, which is that of no other.
+        request: u64,
+        /// What it lacks.
+        lacking: Lacking,
+        /// The nodes that it has, by their names.
+        nodes: BTreeMap<String, PlanNode>,
+    }
+
+    /// What a plan lacked is in use: the mapper is asked again.
+    PlanLeased = "service-manager.plan-leased" 1 {
+        /// The number of the plan.
+        plan: u64,
+        /// The nodes that came, by their names. It holds them.
+        nodes: BTreeMap<String, PlanNode>,
     }
 
     /// The plan is computed, and holds its nodes from now on.

@@ -90,6 +90,8 @@ impl Fact {
             | Self::GateReached(_)
             | Self::GateAnswered(_)
             | Self::PlanRequested(_)
+            | Self::PlanLeasing(_)
+            | Self::PlanLeased(_)
             | Self::PlanProposed(_)
             | Self::PlanAccepted(_)
             | Self::PackageReported(_)

@@ -16,7 +16,9 @@ use crate::wire::proviso::Provisos;
 use crate::wire::request::Item;
 
 pub use super::consult::GateAnswer;
-pub use super::plan::{NodePlacement, NodeView, Placed, PlanAnswer, PlanChoice, Profile, Proposal};
+pub use super::plan::{
+    Lacking, NodePlacement, NodeView, Placed, PlanAnswer, PlanChoice, PlanLease, Profile, Proposal,
+};
 pub use super::view::{Ahead, GateView, LeaseView, Stage, View};
 
 /// Decides what a guest asks for, keeps and gives back.

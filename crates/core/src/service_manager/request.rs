@@ -353,6 +353,7 @@ impl ServiceManager {
             self.replacement_asked(*lease, number);
         }
         self.put(at, number, request);
+        self.plan_asked(number, at);
     }
 
     pub(super) fn extension_asked(
@@ -424,6 +425,7 @@ impl ServiceManager {
     /// Forgets a request whose lease has all further state.
     pub(super) fn drop_request(&mut self, number: u64) {
         self.state.requests.remove(&number);
+        self.state.plans.forget_request(number);
         for owed in [Obligation::Ask, Obligation::Accept, Obligation::Withdraw] {
             self.state.pending.settle(&owed(number));
         }

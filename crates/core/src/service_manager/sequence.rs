@@ -137,8 +137,8 @@ impl Sequence {
     }
 }
 
-/// How what a lease waits for stands.
-enum Ahead {
+/// How that stands which is waited for.
+pub(super) enum Ahead {
     InUse,
     ToCome,
     /// It will never be in use.
@@ -272,11 +272,12 @@ impl ServiceManager {
         on.iter().all(|on| matches!(self.ahead(*on), Ahead::InUse))
     }
 
-    /// A lease or a request has changed: what follows for the leases that wait for it.
+    /// A lease or a request has changed: what follows for the leases and plans that wait for it.
     pub(super) fn wake_waiters(&mut self, number: u64, at: Time) {
         for waiter in self.state.waiters.get(&number).cloned().unwrap_or_default() {
             self.set_sequence(waiter, at);
         }
+        self.plan_follows(number, at);
     }
 
     /// Notes that all units of a lease are in use.
@@ -355,7 +356,7 @@ impl ServiceManager {
     }
 
     /// How the leases of a request, or of one of its items, stand.
-    fn ahead(&self, (number, item): (u64, Option<u16>)) -> Ahead {
+    pub(super) fn ahead(&self, (number, item): (u64, Option<u16>)) -> Ahead {
         let request = self.state.requests.get(&number);
         if request.is_some_and(|request| request.lost) {
             return Ahead::Lost;

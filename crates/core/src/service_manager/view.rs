@@ -6,7 +6,7 @@ use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
 use super::machine;
-use super::plan::{NodeView, Proposal};
+use super::plan::{NodeView, PlanLease, Proposal};
 use super::sequence::Gate;
 use super::state::State;
 use super::{Lease, ServiceManager};
@@ -37,6 +37,7 @@ pub struct View {
     gates: Vec<GateView>,
     proposals: Vec<Proposal>,
     nodes: Vec<NodeView>,
+    plan_leases: Vec<PlanLease>,
 }
 
 /// What views show that is not kept for another purpose. It follows from the state.
@@ -173,6 +174,7 @@ impl ServiceManager {
         Some(View {
             nodes: if proposals.is_empty() { Vec::new() } else { self.nodes() },
             proposals,
+            plan_leases: self.plan_leases(),
             now,
             round,
             memo: self.state.rounds.memo(),
@@ -226,6 +228,11 @@ impl View {
     /// The units that the guest uses, if plans are asked for.
     pub fn nodes(&self) -> &[NodeView] {
         &self.nodes
+    }
+
+    /// The leases that were asked for because plans lacked nodes, and that are not over.
+    pub fn plan_leases(&self) -> &[PlanLease] {
+        &self.plan_leases
     }
 
     /// All leases that are remembered, by number.
@@ -297,6 +304,8 @@ struct Plain {
     proposals: Vec<Proposal>,
     #[serde(default)]
     nodes: Vec<NodeView>,
+    #[serde(default)]
+    plan_leases: Vec<PlanLease>,
 }
 
 impl From<View> for Plain {
@@ -312,6 +321,7 @@ impl From<View> for Plain {
             gates: view.gates,
             proposals: view.proposals,
             nodes: view.nodes,
+            plan_leases: view.plan_leases,
         }
     }
 }
@@ -330,6 +340,7 @@ impl From<Plain> for View {
             gates: plain.gates,
             proposals: plain.proposals,
             nodes: plain.nodes,
+            plan_leases: plain.plan_leases,
             index: Index { leases: plain.leases.into_iter().map(|l| (l.id, l)).collect() },
         }
     }

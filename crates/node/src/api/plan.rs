@@ -91,6 +91,9 @@ pub struct PlanProposal {
     /// Whether it is accepted as soon as it is computed.
     #[serde(default)]
     pub accept: bool,
+    /// For how long nodes that are missing are leased at a time; none are, unless it is set.
+    #[serde(default)]
+    pub lease: Option<Span>,
 }
 
 fn hold() -> Span {
@@ -128,6 +131,10 @@ pub struct PlanView {
     pub alternatives: Vec<Vec<PlacementView>>,
     /// Why it ended so.
     pub why: Vec<String>,
+    /// The request for nodes that it lacked: `guest/5`.
+    pub leases: Option<String>,
+    /// What it waits for, while those are to come.
+    pub waits_for: Option<String>,
 }
 
 /// Where a part is.
@@ -192,6 +199,14 @@ impl PlanView {
             packages: packages(guest, plan),
             alternatives: others.map(placement).collect(),
             why: plan.why.to_vec(),
+            leases: plan.leasing.map(|wait| name(wait.request)),
+            waits_for: plan.leasing.filter(|wait| wait.is_open).map(|wait| {
+                let units = wait.units().into_iter();
+                let units = units.map(|(resource, units)| format!("{units} {resource}"));
+                let units = units.collect::<Vec<_>>().join(", ");
+                let word = wait.word.unwrap_or("to be asked for").to_lowercase();
+                format!("{units}: request {} is {word}", name(wait.request))
+            }),
         }
     }
 }
@@ -245,11 +260,12 @@ impl AppState {
         proposal: PlanProposal,
         by: &Asker,
     ) -> ApiResult<PlanView> {
-        let PlanProposal { manager, slice, wanted, hold, on_failure, accept } = proposal;
+        let PlanProposal { manager, slice, wanted, hold, on_failure, accept, lease } = proposal;
         let manager = lease_request::manager(self, manager.as_ref())?;
         self.plans_packages(&manager)?;
         let until = self.now().plus(hold);
-        let request = PlanRequest { wanted, on_failure, accept, ..PlanRequest::new(slice, until) };
+        let request =
+            PlanRequest { wanted, on_failure, accept, lease, ..PlanRequest::new(slice, until) };
         let command = PlanCommand::Propose(Box::new(request));
         let handle = self.actor(Role::ServiceManager, &manager)?;
         let done = self.order(handle, (by, ""), GuestCommand::Plan(command)).await?;
@@ -352,7 +368,8 @@ impl AppState {
         let end = Instant::now() + pause;
         loop {
             let plan = self.plan_of(&manager, number).await?;
-            let waits = plan.state == "requested" || (installed && plan.state == "accepted");
+            let computed = !matches!(plan.state.as_str(), "requested" | "leasing");
+            let waits = !computed || (installed && plan.state == "accepted");
             if !waits || !matches!(timeout_at(end, facts.recv()).await, Ok(Some(_))) {
                 return Ok(plan);
             }

@@ -1,12 +1,14 @@
 //! Plans of packages: guests ask for them over the nodes of their leases, accept them or not, report what no driver
 //! installs, and release some.
 
+use std::collections::BTreeMap;
+
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command;
 use tenure_core::service_manager::facts::{Fact, PlanProposed};
 use tenure_core::service_manager::plan::{
-    OnFailure, PackageReport, PlanCommand, PlanRequest, WantedPackages, WantedPart,
+    NodeType, OnFailure, PackageReport, PlanCommand, PlanRequest, WantedPackages, WantedPart,
 };
 
 use super::world::World;
@@ -66,14 +68,20 @@ impl World {
                 ..WantedPart::new(&format!("part-{number}"))
             }
         });
-        let wanted = WantedPackages { parts: parts.collect(), ..WantedPackages::default() };
+        let parts = parts.collect();
+        let node = NodeType { count: self.plans.count(0, 3), ..NodeType::default() };
+        let nodes = BTreeMap::from([(Name::literal("node"), node)]);
+        let wanted = WantedPackages { nodes, parts, ..WantedPackages::default() };
         let on_failure = match self.plans.below(3) {
             0 => OnFailure::Keep,
             1 => OnFailure::RollBack,
             _ => OnFailure::Replan,
         };
         let accept = self.plans.percent(30);
-        let request = PlanRequest { wanted, on_failure, accept, ..PlanRequest::new(slice, until) };
+        // Some plan for more nodes than there are.
+        let lease = self.plans.percent(50).then(|| self.plans.span(Span::SECOND, term));
+        let request =
+            PlanRequest { wanted, on_failure, accept, lease, ..PlanRequest::new(slice, until) };
         self.plan_soon(who, PlanCommand::Propose(Box::new(request)));
     }
 

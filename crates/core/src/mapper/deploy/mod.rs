@@ -1,20 +1,27 @@
 //! `deploy`: packages on the nodes of a slice, planned by `tenure-plan`.
 
+mod leases;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
-use tenure_plan::{Amount, Answer, Package, Settings, Software, Solver, Status, solve};
+use tenure_plan::{Amount, Answer, Package, Problem, Settings, Software, Solver, Status, solve};
 
+use crate::model::name::Name;
 use crate::model::resource::Expr;
+use crate::model::time::Span;
 use crate::service_manager::mapper::{
     Decision, NodePlacement, NodeView, Placed, PlanAnswer, PlanChoice, Profile, Proposal,
     ServiceManagerMapper, View,
 };
 use crate::service_manager::plan::{Artefact, problem};
 
-/// Plans packages over the nodes that no other plan holds. It asks for nothing else: leases come by the user's
-/// requests. It keeps no memo.
+/// The most nodes of a type that are leased for a plan.
+const MAX_LEASED: u32 = 1000;
+
+/// Plans packages over the nodes that no other plan holds, and where a request says so, over nodes that it leases:
+/// as few as will do. Those it keeps as long as plans use them. It keeps no memo.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Deploy {
@@ -26,6 +33,11 @@ pub struct Deploy {
     steps: u64,
     /// How many other plans are kept beside the best.
     alternatives: usize,
+    /// Whom to ask for nodes; the first by name unless one is named.
+    broker: Option<Name>,
+    /// How long before its end a lease of nodes that are in use is extended; half of its length at most.
+    #[serde(deserialize_with = "super::lasting")]
+    extend_before: Span,
 }
 
 /// What the catalogue says of a package.
@@ -54,71 +66,126 @@ struct Entry {
 
 impl Default for Deploy {
     fn default() -> Self {
-        Self { package: Vec::new(), solver: Solver::Auto, steps: Settings::STEPS, alternatives: 2 }
+        Self {
+            package: Vec::new(),
+            solver: Solver::Auto,
+            steps: Settings::STEPS,
+            alternatives: 2,
+            broker: None,
+            extend_before: Span::MINUTE.times(10),
+        }
     }
 }
 
 impl ServiceManagerMapper for Deploy {
     fn decide(&self, view: &View) -> Decision {
         let mut nodes = view.nodes().to_vec();
+        let mut taken = BTreeSet::new();
         let choose = |proposal: &Proposal| {
-            let answer = self.plan(proposal, &nodes);
-            if let PlanAnswer::Placed(placed) = &answer {
-                hold(&mut nodes, proposal.plan, &placed.placement);
+            let answer = self.plan(proposal, &nodes, view);
+            let used: BTreeSet<&String> = match &answer {
+                PlanAnswer::Placed(placed) => placed.placement.nodes().collect(),
+                PlanAnswer::Lease { nodes, .. } => nodes.iter().collect(),
+                PlanAnswer::None(_) | PlanAnswer::Busy(_) => BTreeSet::new(),
+            };
+            // What is left for the next plan of the round.
+            for node in nodes.iter_mut().filter(|node| used.contains(&node.name)) {
+                node.held_by = Some(proposal.plan);
+                taken.insert((node.lease, node.unit));
             }
             PlanChoice { plan: proposal.plan, answer }
         };
         let plans = view.proposals().iter().map(choose).collect();
-        Decision { round: view.round(), plans, ..Decision::default() }
+        let mut decision = Decision { round: view.round(), plans, ..Decision::default() };
+        self.tend(view, &taken, &mut decision);
+        decision
     }
 }
 
+/// Over what a plan is made.
+#[derive(Clone, Copy)]
+struct Over<'a> {
+    proposal: &'a Proposal,
+    nodes: &'a [NodeView],
+    profiles: &'a [Profile],
+}
+
 impl Deploy {
-    /// The best plan of a proposal.
-    fn plan(&self, proposal: &Proposal, nodes: &[NodeView]) -> PlanAnswer {
+    /// The best plan of a proposal: over the nodes that there are, or else with as few more as will do.
+    fn plan(&self, proposal: &Proposal, nodes: &[NodeView], view: &View) -> PlanAnswer {
         let profiles: Vec<Profile> = self.package.iter().map(Entry::profile).collect();
-        let answer = match self.solve(proposal, nodes, &profiles) {
-            Ok(answer) => answer,
+        let over = Over { proposal, nodes, profiles: &profiles };
+        let answer = match self.solve(over, 0) {
+            Ok((_, answer)) => answer,
             Err(error) => return PlanAnswer::None(vec![error]),
         };
-        let proven = match answer.status {
-            Status::Optimal => true,
-            Status::Feasible => false,
-            Status::Infeasible | Status::Unknown => {
-                let why = self.why(proposal, nodes, &answer);
-                let busy = self.is_busy(proposal, nodes, &profiles);
-                return if busy { PlanAnswer::Busy(why) } else { PlanAnswer::None(why) };
-            }
-        };
-        placed(proposal, answer, profiles, proven)
+        match answer.status {
+            Status::Optimal => placed(proposal, answer, profiles, true),
+            Status::Feasible => placed(proposal, answer, profiles, false),
+            Status::Infeasible | Status::Unknown => match self.with_fewest(over) {
+                Some((problem, answer)) => {
+                    let lacking = leases::lacking(self, proposal, (&problem, &answer), view);
+                    lacking.unwrap_or_else(|error| PlanAnswer::None(vec![error]))
+                }
+                None => {
+                    let most = self.solve(over, MAX_LEASED).map_or(answer, |(_, answer)| answer);
+                    let why = self.why(proposal, nodes, &most);
+                    if self.is_busy(over) { PlanAnswer::Busy(why) } else { PlanAnswer::None(why) }
+                }
+            },
+        }
     }
 
-    fn solve(
-        &self,
-        proposal: &Proposal,
-        nodes: &[NodeView],
-        profiles: &[Profile],
-    ) -> Result<Answer, String> {
-        let problem = problem(proposal, nodes.iter(), profiles)?;
+    /// A plan with the fewest nodes of each type that are to be leased, if that is allowed and will do.
+    fn with_fewest(&self, over: Over<'_>) -> Option<(Problem, Answer)> {
+        if !over.proposal.leases {
+            return None;
+        }
+        let found = |leasable| {
+            let (problem, answer) = self.solve(over, leasable).ok()?;
+            has_plan(&answer).then_some((problem, answer))
+        };
+        let most = over.proposal.wanted.nodes.values().map(|kind| kind.count).max()?;
+        let mut best = found(most.min(MAX_LEASED))?;
+        // With more nodes there is no less of a plan.
+        let (mut too_few, mut enough) = (0, most.min(MAX_LEASED));
+        while enough - too_few > 1 {
+            let middle = too_few + (enough - too_few) / 2;
+            match found(middle) {
+                Some(plan) => (best, enough) = (plan, middle),
+                None => too_few = middle,
+            }
+        }
+        Some(best)
+    }
+
+    fn solve(&self, over: Over<'_>, leasable: u32) -> Result<(Problem, Answer), String> {
+        let Over { proposal, nodes, profiles } = over;
+        let leasable = if proposal.leases { leasable } else { 0 };
+        let problem = problem(proposal, nodes.iter(), leasable, profiles)?;
         let settings = Settings {
             solver: self.solver,
             steps: self.steps,
             alternatives: self.alternatives,
             explain: true,
         };
-        solve(&problem, &settings).map_err(|error| error.to_string())
+        let answer = solve(&problem, &settings).map_err(|error| error.to_string())?;
+        Ok((problem, answer))
     }
 
     /// Whether there would be a plan if no other plan held nodes.
-    fn is_busy(&self, proposal: &Proposal, nodes: &[NodeView], profiles: &[Profile]) -> bool {
-        let is_held = |node: &NodeView| node.slice == proposal.slice && node.held_by.is_some();
-        if !nodes.iter().any(is_held) {
+    fn is_busy(&self, over: Over<'_>) -> bool {
+        let free = over.nodes.iter().cloned().map(|node| NodeView { held_by: None, ..node });
+        let free: Vec<NodeView> = free.collect();
+        let mut can_use = over.nodes.iter().zip(&free);
+        let is_held = |(node, free): (&NodeView, &NodeView)| {
+            over.proposal.can_use(free) && !over.proposal.can_use(node)
+        };
+        if !can_use.any(is_held) {
             return false;
         }
-        let free = nodes.iter().cloned().map(|node| NodeView { held_by: None, ..node });
-        let free: Vec<NodeView> = free.collect();
-        let answer = self.solve(proposal, &free, profiles);
-        answer.is_ok_and(|answer| matches!(answer.status, Status::Optimal | Status::Feasible))
+        let answer = self.solve(Over { nodes: &free, ..over }, MAX_LEASED);
+        answer.is_ok_and(|(_, answer)| has_plan(&answer))
     }
 
     /// Why there is no plan, and what there would be instead.
@@ -128,14 +195,18 @@ impl Deploy {
             why.push(format!("no plan was found in {} steps", self.steps));
         }
         let its = nodes.iter().filter(|node| node.slice == proposal.slice);
-        let (held, free): (Vec<_>, Vec<_>) = its.partition(|node| node.held_by.is_some());
+        let (free, held): (Vec<_>, Vec<_>) = its.partition(|node| proposal.can_use(node));
         why.push(format!("slice `{}` has {} nodes that no plan holds", proposal.slice, free.len()));
         for node in held {
             if let Some(plan) = node.held_by {
                 why.push(format!("{} is held by plan {plan}", node.name));
             }
         }
-        if free.is_empty() {
+        if proposal.leases {
+            let kinds = proposal.wanted.nodes.iter();
+            let kinds = kinds.map(|(resource, kind)| format!("{} {resource}", kind.count));
+            why.push(format!("could be leased: {}", kinds.collect::<Vec<_>>().join(", ")));
+        } else if free.is_empty() {
             return why;
         }
         if let Some(reasons) = &answer.why {
@@ -204,10 +275,6 @@ fn catalogue<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Entry>, D
     Ok(entries)
 }
 
-/// What is left for the next plan of the round.
-fn hold(nodes: &mut [NodeView], plan: u64, placement: &NodePlacement) {
-    let used: BTreeSet<&String> = placement.nodes().collect();
-    for node in nodes.iter_mut().filter(|node| used.contains(&node.name)) {
-        node.held_by = Some(plan);
-    }
+fn has_plan(answer: &Answer) -> bool {
+    matches!(answer.status, Status::Optimal | Status::Feasible)
 }

@@ -26,6 +26,8 @@ impl ServiceManager {
     ) -> Result<(), BadFact> {
         match fact {
             Fact::PlanRequested(fact) => self.plan_requested(at, fact),
+            Fact::PlanLeasing(fact) => return self.plan_leasing(at, fact),
+            Fact::PlanLeased(fact) => return self.plan_leased(at, fact),
             Fact::PlanProposed(fact) => return self.plan_proposed(fact),
             Fact::PlanAccepted(fact) => return self.plan_accepted(at, fact),
             Fact::PackageReported(fact) => return self.package_reported(fact),
@@ -45,16 +47,16 @@ impl ServiceManager {
             request: fact.request.clone(),
             phase: Phase::Requested,
             proposed: None,
+            leasing: None,
             why: Vec::new(),
             installs: None,
         };
         plans.plans.insert(fact.plan, record);
-        let until = (!mutant!(PlansNeverLapse)).then_some(fact.request.until);
-        self.state.timers.set(Timer::Plan(fact.plan), until);
+        self.refresh_plan(fact.plan, at);
         self.state.rounds.call();
     }
 
-    fn step_plan(&mut self, plan: u64, event: Event) -> Result<&mut PlanRecord, BadFact> {
+    pub(super) fn step_plan(&mut self, plan: u64, event: Event) -> Result<&mut PlanRecord, BadFact> {
         let record = self.state.plans.plans.get_mut(&plan).ok_or_else(|| missing(plan))?;
         record.phase = record.phase.next(event)?;
         Ok(record)
@@ -65,11 +67,11 @@ impl ServiceManager {
         let (placed, worth) = (fact.placed.clone(), fact.worth.clone());
         record.proposed = Some(Proposed { placed, worth, nodes: fact.nodes.clone() });
         let holds = fact.nodes.values().map(|node| (node.key(), fact.plan));
+        // What it held while others were leased for it, and does without, is free.
+        self.state.plans.holds.retain(|_, holder| *holder != fact.plan);
         self.state.plans.holds.extend(holds);
         // What was asked for beside it is planned over the nodes that are left.
-        if self.state.plans.any_requested() {
-            self.state.rounds.call();
-        }
+        self.call_for_plans();
         Ok(())
     }
 
@@ -128,6 +130,7 @@ impl ServiceManager {
         let (lease, unit) = install.node.key();
         self.state.pending.settle(&Obligation::Remove(lease, unit, fact.number));
         self.remember_plan(at, fact.plan);
+        self.call_for_plans();
         Ok(())
     }
 
@@ -142,9 +145,7 @@ impl ServiceManager {
         }
         self.undo(at, plan, fact.outcome);
         self.remember_plan(at, plan);
-        if self.state.plans.any_requested() {
-            self.state.rounds.call();
-        }
+        self.call_for_plans();
         Ok(())
     }
 
@@ -183,18 +184,26 @@ impl ServiceManager {
 
     /// A plan that has ended is remembered for a while; as long as something of it is installed, it can still
     /// be released.
-    fn remember_plan(&mut self, at: Time, plan: u64) {
+    pub(super) fn remember_plan(&mut self, at: Time, plan: u64) {
         let over = self.state.plans.plans.get(&plan).is_some_and(|record| record.phase.is_over());
         if over {
             let there = self.state.plans.installs_of(plan).any(|(_, i)| i.state.is_there());
-            let until = (!there).then(|| at.plus(LEDGER_RETENTION));
+            let until = match self.unanswered_request_of(plan) {
+                // It is withdrawn first.
+                Some(_) => Some(at),
+                None => (!there).then(|| at.plus(LEDGER_RETENTION)),
+            };
             self.state.timers.set(Timer::Plan(plan), until);
         }
     }
 
     fn plan_forgotten(&mut self, fact: &PlanForgotten) {
         let plans = &mut self.state.plans;
-        plans.plans.remove(&fact.plan);
+        let record = plans.plans.remove(&fact.plan);
+        let leasing = record.and_then(|record| record.leasing);
+        if let Some(leasing) = leasing.filter(|leasing| !leasing.asked) {
+            plans.requests.remove(&leasing.request);
+        }
         plans.installs.retain(|_, install| install.plan != fact.plan);
         self.state.timers.set(Timer::Plan(fact.plan), None);
     }

@@ -15,7 +15,7 @@ use crate::model::codec;
 use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
-    PackageRemoved, PackageReported, PlanAccepted, PlanEnded, PlanForgotten, PlanProposed,
+    GaveUp, PackageRemoved, PackageReported, PlanAccepted, PlanEnded, PlanForgotten, PlanProposed,
     PlanRequested,
 };
 use crate::service_manager::{Obligation, Output, ServiceManager, Timer};
@@ -62,6 +62,14 @@ impl ServiceManager {
                 "{MAX_PLANS} plans are remembered; a day after its end one is not"
             ));
         }
+        if let Some(lease) = request.lease
+            && lease <= self.base.two_margins()
+        {
+            return Err(format!(
+                "nodes that are missing are leased for longer than {}, not {lease}",
+                self.base.two_margins()
+            ));
+        }
         request.wanted.problem()?;
         let plan = self.state.plans.last + 1;
         self.emit(now, PlanRequested { plan, request }, out);
@@ -85,6 +93,9 @@ impl ServiceManager {
                 self.no_answer(now, (plan, PlanOutcome::Infeasible), &why, out)
             }
             PlanAnswer::Busy(why) => self.no_answer(now, (plan, PlanOutcome::Busy), &why, out),
+            PlanAnswer::Lease { nodes, lacking } => {
+                self.lease_for(now, plan, (nodes, lacking), out)?;
+            }
             PlanAnswer::Placed(mut placed) => {
                 placed.others.truncate(MAX_OTHERS);
                 let (worth, nodes) = self.check_plan(plan, &placed).map_err(|error| {
@@ -99,7 +110,7 @@ impl ServiceManager {
         Ok(())
     }
 
-    fn no_answer(
+    pub(super) fn no_answer(
         &mut self,
         now: Time,
         (plan, outcome): (u64, PlanOutcome),
@@ -121,17 +132,12 @@ impl ServiceManager {
         let worth = if mutant!(PlanNotChecked) {
             String::new()
         } else {
-            let problem = problem(&proposal, nodes.iter(), &placed.profiles)?;
+            let problem = problem(&proposal, nodes.iter(), 0, &placed.profiles)?;
             check(&problem, &placed.placement).map_err(|error| error.to_string())?
         };
         let used: BTreeSet<&String> = placed.placement.nodes().collect();
         let used = nodes.into_iter().filter(|node| used.contains(&node.name));
-        let used = used.map(|node| {
-            let at =
-                PlanNode { lease: node.lease, site: node.site, unit: node.unit, epoch: node.epoch };
-            (node.name, at)
-        });
-        Ok((worth, used.collect()))
+        Ok((worth, used.map(PlanNode::named).collect()))
     }
 
     fn accept_plan(&mut self, now: Time, plan: u64, out: &mut Output) -> Result<(), String> {
@@ -139,7 +145,7 @@ impl ServiceManager {
         let record = record.ok_or_else(|| no_plan(plan))?;
         match record.phase {
             Phase::Accepted | Phase::Ended { outcome: PlanOutcome::Installed, .. } => return Ok(()),
-            Phase::Requested | Phase::Ended { .. } => {
+            Phase::Requested | Phase::Leasing | Phase::Ended { .. } => {
                 return Err(format!("plan {plan} is {}, it is not proposed", record.phase.word()));
             }
             Phase::Proposed => {}
@@ -167,7 +173,7 @@ impl ServiceManager {
     fn release_plan(&mut self, now: Time, plan: u64, out: &mut Output) -> Result<(), String> {
         let record = self.state.plans.plans.get(&plan);
         match record.ok_or_else(|| no_plan(plan))?.phase {
-            Phase::Requested | Phase::Proposed | Phase::Accepted => {}
+            Phase::Requested | Phase::Leasing | Phase::Proposed | Phase::Accepted => {}
             Phase::Ended { outcome, .. } if outcome.keeps() => {}
             Phase::Ended { .. } => return Ok(()),
         }
@@ -301,12 +307,19 @@ impl ServiceManager {
 
     /// The time of a plan is over: that for which it holds its nodes, or that for which it is remembered.
     pub(in crate::service_manager) fn plan_due(&mut self, now: Time, plan: u64, out: &mut Output) {
-        match self.state.plans.plans.get(&plan).map(|record| record.phase) {
-            None => self.state.timers.set(Timer::Plan(plan), None),
-            Some(Phase::Ended { .. }) => self.emit(now, PlanForgotten { plan }, out),
-            Some(phase @ (Phase::Requested | Phase::Proposed | Phase::Accepted)) => {
+        let Some(record) = self.state.plans.plans.get(&plan) else {
+            return self.state.timers.set(Timer::Plan(plan), None);
+        };
+        match record.phase {
+            Phase::Ended { .. } => match self.unanswered_request_of(plan) {
+                Some(number) => self.emit(now, GaveUp { number }, out),
+                None => self.emit(now, PlanForgotten { plan }, out),
+            },
+            Phase::Leasing if now < record.request.until => self.leasing_due(now, plan, out),
+            phase @ (Phase::Requested | Phase::Leasing | Phase::Proposed | Phase::Accepted) => {
                 let why = match phase {
                     Phase::Requested => "no mapper made a plan in time",
+                    Phase::Leasing => "the nodes that it lacks did not come in time",
                     Phase::Proposed => "it was not accepted in time",
                     Phase::Accepted => "not all packages were reported in time",
                     Phase::Ended { .. } => "it is over",

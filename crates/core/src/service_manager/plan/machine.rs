@@ -10,6 +10,8 @@ use crate::model::time::Time;
 pub enum Phase {
     /// The mapper is asked.
     Requested,
+    /// Nodes that it lacks are being leased. The mapper is asked again once they are in use.
+    Leasing,
     /// It is computed, and holds its nodes.
     Proposed,
     /// Its packages are being installed on the nodes that it holds.
@@ -48,6 +50,10 @@ pub enum PlanOutcome {
 /// What happens to a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// Nodes that it lacks are asked for.
+    Lacking,
+    /// They have come.
+    Leased,
     /// It is computed.
     Proposed,
     /// The user takes it.
@@ -85,6 +91,7 @@ impl Phase {
     pub fn word(self) -> &'static str {
         match self {
             Self::Requested => "requested",
+            Self::Leasing => "leasing",
             Self::Proposed => "proposed",
             Self::Accepted => "accepted",
             Self::Ended { outcome, .. } => outcome.word(),
@@ -102,9 +109,11 @@ impl Phase {
     /// If the event has no place in this phase.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
         match (self, event) {
+            (Self::Requested, Event::Lacking) => Ok(Self::Leasing),
+            (Self::Leasing, Event::Leased) => Ok(Self::Requested),
             (Self::Requested, Event::Proposed) => Ok(Self::Proposed),
             (Self::Proposed, Event::Accepted) => Ok(Self::Accepted),
-            (Self::Requested, Event::Ended(outcome, at))
+            (Self::Requested | Self::Leasing, Event::Ended(outcome, at))
                 if matches!(
                     outcome,
                     PlanOutcome::Infeasible
@@ -130,10 +139,16 @@ impl Phase {
             {
                 Ok(Self::Ended { outcome: PlanOutcome::Released, at })
             }
-            (Self::Requested, Event::Accepted | Event::Ended(..))
-            | (Self::Proposed | Self::Accepted, Event::Proposed | Event::Ended(..))
-            | (Self::Accepted, Event::Accepted)
-            | (Self::Ended { .. }, Event::Proposed | Event::Accepted | Event::Ended(..)) => {
+            (Self::Requested, Event::Leased | Event::Accepted | Event::Ended(..))
+            | (
+                Self::Leasing,
+                Event::Lacking | Event::Proposed | Event::Accepted | Event::Ended(..),
+            )
+            | (
+                Self::Proposed,
+                Event::Lacking | Event::Leased | Event::Proposed | Event::Ended(..),
+            )
+            | (Self::Accepted | Self::Ended { .. }, _) => {
                 Err(Illegal { machine: "plan", state: self.word(), event: event.word() })
             }
         }
@@ -143,6 +158,8 @@ impl Phase {
 impl Event {
     fn word(self) -> &'static str {
         match self {
+            Self::Lacking => "Lacking",
+            Self::Leased => "Leased",
             Self::Proposed => "Proposed",
             Self::Accepted => "Accepted",
             Self::Ended(..) => "Ended",

@@ -2,16 +2,19 @@
 //!
 //! A plan is requested, proposed, accepted and ended. From the fact that proposes it until the one that ends
 //! it, its nodes are held: no other plan uses them. What it installs is work of the guest's driver, or of the
-//! guest's user, who reports it.
+//! guest's user, who reports it. Nodes that it lacks can be leased: it is proposed once they have come.
 
 mod apply;
 mod handle;
+mod leasing;
 pub mod machine;
 mod problem;
 mod survey;
 mod wanted;
 
+pub use self::leasing::{Lacking, PlanLease, PlanWait};
 pub use self::machine::PlanOutcome;
+pub(crate) use self::problem::{RESOURCE, new_nodes};
 pub use self::problem::{Artefact, NodePlacement, NodeView, Profile, Proposal, check, problem};
 pub use self::survey::{InstallSurvey, PlanSurvey};
 pub use self::wanted::{NodeType, WantedLibrary, WantedPackages, WantedPart};
@@ -20,6 +23,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use self::leasing::Leasing;
 use self::machine::Phase;
 use crate::driver::{Epoch, UnitId};
 use crate::model::identity::ActorId;
@@ -108,6 +112,8 @@ pub struct PlanRequest {
     pub excluded: Vec<(String, String)>,
     /// The plan that it replaces.
     pub replaces: Option<u64>,
+    /// For how long nodes that are missing are leased at a time; none are, unless it is set.
+    pub lease: Option<Span>,
 }
 
 impl PlanRequest {
@@ -121,6 +127,7 @@ impl PlanRequest {
             accept: false,
             excluded: Vec::new(),
             replaces: None,
+            lease: None,
         }
     }
 }
@@ -141,6 +148,12 @@ pub struct PlanNode {
 impl PlanNode {
     fn key(self) -> (LeaseId, UnitId) {
         (self.lease, self.unit)
+    }
+
+    /// A node by its name.
+    fn named(node: NodeView) -> (String, Self) {
+        let NodeView { name, lease, site, unit, epoch, .. } = node;
+        (name, Self { lease, site, unit, epoch })
     }
 }
 
@@ -163,6 +176,13 @@ pub enum PlanAnswer {
     None(Vec<String>),
     /// There is none while other plans hold their nodes.
     Busy(Vec<String>),
+    /// There is one with nodes that are to be leased.
+    Lease {
+        /// The nodes of it that no plan holds: it holds them meanwhile.
+        nodes: Vec<String>,
+        /// What it lacks.
+        lacking: Lacking,
+    },
 }
 
 /// A plan as its mapper made it.
@@ -193,6 +213,8 @@ struct PlanRecord {
     request: PlanRequest,
     phase: Phase,
     proposed: Option<Proposed>,
+    /// What is leased for it.
+    leasing: Option<Leasing>,
     /// Why it ended so.
     why: Vec<String>,
     /// Its installations, first and last.
@@ -240,6 +262,8 @@ pub(super) struct Plans {
     installs: BTreeMap<u32, Install>,
     /// The plan that holds a unit of a lease.
     holds: BTreeMap<(LeaseId, UnitId), u64>,
+    /// The requests for nodes that plans lacked, each with its plan.
+    requests: BTreeMap<u64, u64>,
 }
 
 impl Plans {

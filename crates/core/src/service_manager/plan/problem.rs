@@ -15,7 +15,7 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::Time;
 
 /// The attribute of each node: the type of the unit.
-const RESOURCE: &str = "resource";
+pub(crate) const RESOURCE: &str = "resource";
 
 /// A plan that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,15 @@ pub struct Proposal {
     pub wanted: WantedPackages,
     /// Packages with the nodes on which they failed before.
     pub excluded: Vec<(String, String)>,
+    /// Whether nodes that are missing can be leased: not twice.
+    pub leases: bool,
+}
+
+impl Proposal {
+    /// Whether a node is one of those that it is for, and no other plan holds it.
+    pub fn can_use(&self, node: &NodeView) -> bool {
+        node.slice == self.slice && node.held_by.is_none_or(|plan| plan == self.plan)
+    }
 }
 
 /// A unit that the guest uses, as plans see it.
@@ -122,22 +131,32 @@ impl From<NodePlacement> for Plan {
     }
 }
 
-/// The problem of a proposal over the nodes of its slice that no plan holds, with what is known of packages.
-/// Of needs the larger counts, of conditions all: a request makes a profile stricter, never less strict.
+/// The names of the nodes of a type that could be leased.
+pub(crate) fn new_nodes(resource: &Name) -> String {
+    format!("new {resource}")
+}
+
+/// The problem of a proposal over the nodes of its slice that no other plan holds, and of each type up to
+/// `leasable` that could be leased, with what is known of packages. Of needs the larger counts, of conditions all: a request makes a profile stricter, never less strict.
 ///
 /// # Errors
 /// What of it cannot be read.
 pub fn problem<'n>(
     proposal: &Proposal,
     nodes: impl Iterator<Item = &'n NodeView>,
+    leasable: u32,
     profiles: &[Profile],
 ) -> Result<Problem, String> {
     let mut problem = proposal.wanted.problem()?;
     problem.name = format!("plan {}", proposal.plan);
-    let is_free = |node: &&NodeView| node.slice == proposal.slice && node.held_by.is_none();
-    let (free, taken): (Vec<_>, Vec<_>) = nodes.partition(is_free);
+    let (free, taken): (Vec<_>, Vec<_>) = nodes.partition(|node| proposal.can_use(node));
     let places = free.iter().map(|node| place(node, proposal.wanted.nodes.get(&node.resource)));
-    problem.place = places.collect::<Result<_, String>>()?;
+    let to_lease = proposal.wanted.nodes.iter().filter(|(_, kind)| kind.count.min(leasable) > 0);
+    let to_lease = to_lease.map(|(resource, kind)| {
+        let count = Some(kind.count.min(leasable));
+        Ok(Place { count, ..new_place(new_nodes(resource), resource, Some(kind))? })
+    });
+    problem.place = places.chain(to_lease).collect::<Result<_, String>>()?;
     let is_taken = |name: &String| taken.iter().any(|node| node.name == *name);
     let profiles = profiles.iter().map(|profile| Ok((read(&profile.package)?, profile)));
     let profiles: BTreeMap<Package, &Profile> = profiles.collect::<Result<_, String>>()?;
@@ -163,9 +182,9 @@ pub fn check(problem: &Problem, placement: &NodePlacement) -> Result<String, Che
     Ok(worth.to_string())
 }
 
-/// What is left of a node beside what is installed on it.
-fn place(node: &NodeView, kind: Option<&NodeType>) -> Result<Place, String> {
-    let mut place = Place { name: node.name.clone(), ..Place::default() };
+/// A node of a type of which no more is known than what a request says of the type.
+fn new_place(name: String, resource: &Name, kind: Option<&NodeType>) -> Result<Place, String> {
+    let mut place = Place { name, ..Place::default() };
     if let Some(kind) = kind {
         place.capacity = amounts(&kind.capacity)?;
         place.installed = all(&kind.installed)?;
@@ -173,6 +192,13 @@ fn place(node: &NodeView, kind: Option<&NodeType>) -> Result<Place, String> {
             place.attributes.insert(name.clone(), Value::read(value));
         }
     }
+    place.attributes.insert(RESOURCE, Value::Text(resource.to_string()));
+    Ok(place)
+}
+
+/// What is left of a node beside what is installed on it.
+fn place(node: &NodeView, kind: Option<&NodeType>) -> Result<Place, String> {
+    let mut place = new_place(node.name.clone(), &node.resource, kind)?;
     for (name, value) in node.properties.iter() {
         place.attributes.insert(name.as_str(), Value::read(value));
         if let Ok(amount) = value.parse::<Amount>() {
@@ -181,7 +207,6 @@ fn place(node: &NodeView, kind: Option<&NodeType>) -> Result<Place, String> {
     }
     let site = node.name.split('/').next().unwrap_or_default();
     place.attributes.insert(SITE, Value::Text(site.to_owned()));
-    place.attributes.insert(RESOURCE, Value::Text(node.resource.to_string()));
     for (package, needs) in &node.installed {
         place.installed.push(read(package)?);
         for (dimension, taken) in amounts(needs)? {

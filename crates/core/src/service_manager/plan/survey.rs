@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::machine::Phase;
 use super::{
     Install, InstallState, NodeView, OnFailure, Placed, PlanNode, PlanOutcome, PlanRequest,
-    Proposal,
+    PlanWait, Proposal,
 };
 use crate::actor::effect::Effect;
 use crate::driver::{Call, Step, UnitId};
@@ -38,6 +38,8 @@ pub struct PlanSurvey<'a> {
     pub nodes: Option<&'a BTreeMap<String, PlanNode>>,
     /// Why it ended so.
     pub why: &'a [String],
+    /// What is leased for it.
+    pub leasing: Option<PlanWait<'a>>,
 }
 
 impl PlanSurvey<'_> {
@@ -83,7 +85,7 @@ impl ServiceManager {
             word: record.phase.word(),
             outcome: match record.phase {
                 Phase::Ended { outcome, .. } => Some(outcome),
-                Phase::Requested | Phase::Proposed | Phase::Accepted => None,
+                Phase::Requested | Phase::Leasing | Phase::Proposed | Phase::Accepted => None,
             },
             asked_at: record.asked_at,
             request: &record.request,
@@ -91,6 +93,7 @@ impl ServiceManager {
             worth: record.proposed.as_ref().map(|proposed| proposed.worth.as_str()),
             nodes: record.proposed.as_ref().map(|proposed| &proposed.nodes),
             why: &record.why,
+            leasing: self.wait_of(plan),
         })
     }
 
@@ -124,7 +127,9 @@ impl ServiceManager {
             let key = (joined.lease, joined.unit);
             let site = self.base.peer_name(joined.site);
             let site = site.map_or_else(|| joined.site.to_string(), ToString::to_string);
-            let held_by = self.state.plans.holds.get(&key).copied();
+            let plans = &self.state.plans;
+            let held_by = plans.holds.get(&key).copied();
+            let held_by = held_by.or_else(|| plans.waiting_for(joined.lease.number));
             Some(NodeView {
                 name: format!("{site}/{}", joined.unit),
                 slice: lease.slice.clone(),
@@ -151,6 +156,7 @@ impl ServiceManager {
             slice: record.request.slice.clone(),
             wanted: record.request.wanted.clone(),
             excluded: record.request.excluded.clone(),
+            leases: record.request.lease.is_some() && record.leasing.is_none(),
         })
     }
 

@@ -38,6 +38,8 @@ pub struct NodeType {
     pub attributes: BTreeMap<String, String>,
     /// Packages that are there from the start.
     pub installed: Vec<String>,
+    /// The most of them that are leased for a plan.
+    pub count: u32,
 }
 
 /// A part, or several equal ones.
@@ -79,8 +81,7 @@ pub struct WantedLibrary {
 impl TryFrom<Problem> for WantedPackages {
     type Error = String;
 
-    /// Takes a problem whose places describe the nodes of a type: `count` and the price of a place say
-    /// nothing here.
+    /// Takes a problem whose places describe the nodes of a type: the price of a place says nothing here.
     fn try_from(problem: Problem) -> Result<Self, String> {
         if !problem.edge.is_empty() || !problem.link.is_empty() {
             let instead = "lease links with `tenure lease request --file`";
@@ -98,6 +99,7 @@ impl TryFrom<Problem> for WantedPackages {
                     .map(|(name, value)| (name.to_owned(), plain(value)))
                     .collect(),
                 installed: listed(&place.installed),
+                count: place.count.unwrap_or(1),
             };
             Ok((name, node))
         });

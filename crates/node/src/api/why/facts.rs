@@ -271,6 +271,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::PackageRemoved(fact) => fact.error.clone(),
         F::PlanEnded(fact) => Some(fact.outcome.word().to_owned()),
         F::PlanRequested(_)
+        | F::PlanLeasing(_)
+        | F::PlanLeased(_)
         | F::PlanProposed(_)
         | F::PlanAccepted(_)
         | F::PlanForgotten(_)
