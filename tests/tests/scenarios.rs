@@ -216,6 +216,7 @@ scripts! {
     key_revoked
     keys_learned_by_ticket
     peers_by_invitation
+    packages_in_order
     packages_leased
     packages_leased_through_crashes
     packages_planned

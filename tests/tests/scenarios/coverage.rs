@@ -184,6 +184,7 @@ const POINTS: &[&str] = &[
     "a report by the user",
     "a plan lapses",
     "a plan through crashes",
+    "packages are installed in order",
     "nodes are leased for a plan",
     "nodes of a plan are extended and given back",
     "nodes of a plan are refused",

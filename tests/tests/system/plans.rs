@@ -40,6 +40,13 @@ fn packages(plan: &Value) -> Vec<String> {
     packages.map(|package| package["state"].as_str().expect("a word").to_owned()).collect()
 }
 
+/// Has a file with this text reported on a plan.
+fn report_text(deployment: &Deployment, plan: &str, text: &str) -> Output {
+    let file = deployment.data.path().join("report");
+    fs::write(&file, text).expect("a file");
+    deployment.tenure(&format!("plan report {plan} {}", file.display()))
+}
+
 /// Has the packages of a plan reported as installed; those of which `broken` says so, as failed.
 fn report(deployment: &Deployment, plan: &Value, broken: fn(&str) -> bool) -> Output {
     let packages = plan["packages"].as_array().expect("packages").iter();
@@ -48,10 +55,8 @@ fn report(deployment: &Deployment, plan: &Value, broken: fn(&str) -> bool) -> Ou
         let error = broken(name).then_some("it does not start");
         json!({ "node": package["node"], "package": name, "error": error })
     });
-    let file = deployment.data.path().join("report.json");
-    fs::write(&file, Value::Array(reports.collect()).to_string()).expect("a file");
-    let plan = plan["plan"].as_str().expect("a name");
-    deployment.tenure(&format!("plan report {plan} {}", file.display()))
+    let text = Value::Array(reports.collect()).to_string();
+    report_text(deployment, plan["plan"].as_str().expect("a name"), &text)
 }
 
 #[test]
@@ -122,7 +127,10 @@ fn what_makes_no_sense_for_a_plan_is_refused_with_what_to_do() {
     fails(&deployment.tenure("plan show 9"), 3, "tenure plan list --all");
     fails(&deployment.tenure("plan accept guest/9"), 3, "no plan guest/9");
     fails(&deployment.tenure("plan accept 1"), 2, "tenure plan show guest/1");
-    fails(&deployment.tenure("plan holds alpha/u9"), 3, "tenure plan holds");
+    for node in ["alpha/u9999", "nowhere/u0", "u0"] {
+        fails(&deployment.tenure(&format!("plan holds {node}")), 3, "tenure plan holds");
+    }
+    assert_eq!(deployment.json("plan holds alpha/u0"), json!([]), "it is there, and unused");
 
     deployment.json("lease request 2 --for 1h --wait");
     let plan = deployment.json(&propose("--hold 1s"));
@@ -139,4 +147,23 @@ fn what_makes_no_sense_for_a_plan_is_refused_with_what_to_do() {
     fails(&report(&deployment, &foreign, |_| false), 2, "on a node alpha/u9");
     report(&deployment, &plan, |_| false);
     fails(&report(&deployment, &plan, |_| false), 2, "a report comes while it is accepted");
+}
+
+#[test]
+fn a_report_in_xml_is_taken_as_one_in_json_and_a_wrong_one_is_refused_with_its_place() {
+    let (deployment, _) = proposed();
+    let plan = deployment.json("plan accept 1");
+    let packages = plan["packages"].as_array().expect("packages").iter();
+    let packages = packages.map(|package| {
+        let (node, name) = (package["node"].as_str(), package["package"].as_str());
+        let (node, name) = (node.expect("a node"), name.expect("a package"));
+        format!("  <package node=\"{node}\" name=\"{name}\"/>\n")
+    });
+    let packages: String = packages.collect();
+    let wrong = format!("<report>\n{packages}  <node/>\n</report>");
+    fails(&report_text(&deployment, "guest/1", &wrong), 2, "<package> is expected at 5:3");
+    fails(&report_text(&deployment, "guest/1", "<report>"), 2, "report");
+    let report = report_text(&deployment, "guest/1", &format!("<report>\n{packages}</report>"));
+    assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
+    assert_eq!(deployment.json("plan show 1")["state"], "installed");
 }

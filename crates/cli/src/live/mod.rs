@@ -16,6 +16,7 @@ pub(crate) mod plan;
 mod print;
 mod proof;
 mod recall;
+mod report;
 mod split;
 mod ticket;
 #[cfg(test)]

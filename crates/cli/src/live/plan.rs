@@ -8,7 +8,7 @@ use std::str::FromStr as _;
 use clap::{Args, ValueEnum};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
-use tenure_core::service_manager::plan::{HOLD, OnFailure, PackageReport, WantedPackages};
+use tenure_core::service_manager::plan::{HOLD, OnFailure, WantedPackages};
 use tenure_node::api::{
     HoldView, PackageView, PlacementView, PlanName, PlanProposal, PlanView, Request,
 };
@@ -16,6 +16,7 @@ use thiserror::Error as ThisError;
 
 use super::args::{Change, Endpoint, Output};
 use super::{ask, ask_change, connect, print, settled};
+use super::report;
 use crate::Console;
 use crate::error::Error;
 use crate::plan;
@@ -175,7 +176,7 @@ pub(crate) struct ReportArgs {
     /// The plan: 3 or guest/3
     plan: PlanName,
 
-    /// The reports, in JSON
+    /// The reports, in JSON or XML
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -183,7 +184,13 @@ pub(crate) struct ReportArgs {
 const REPORTED: &str = "\
 The file has a list of packages with the node of each, and with `error` if one is not installed:
   [{\"node\": \"alpha/u0\", \"package\": \"svc/web/1.0/main/1.0\"},
-   {\"node\": \"alpha/u1\", \"package\": \"svc/web/1.0/main/1.0\", \"error\": \"no space left\"}]";
+   {\"node\": \"alpha/u1\", \"package\": \"svc/web/1.0/main/1.0\", \"error\": \"no space left\"}]
+
+or the same in XML:
+  <report>
+    <package node=\"alpha/u0\" name=\"svc/web/1.0/main/1.0\"/>
+    <package node=\"alpha/u1\" name=\"svc/web/1.0/main/1.0\" error=\"no space left\"/>
+  </report>";
 
 /// Why a plan is not as it was to be.
 #[derive(Debug, ThisError)]
@@ -298,7 +305,7 @@ pub(crate) fn report(args: &ReportArgs, console: &mut Console<'_>) -> Result<(),
     let ReportArgs { endpoint, plan, file } = args;
     let help = "name a file with reports; `tenure plan report --help` has an example";
     let text = fs::read_to_string(file).map_err(|source| Error::reading(file, source, help))?;
-    let reports: Vec<PackageReport> = serde_json::from_str(&text)
+    let reports = report::read(&text)
         .map_err(|error| Error::Wrong(format!("{}: {error}", file.display())))?;
     let request = Request::ReportPlan { plan: plan.clone(), reports };
     let plan: PlanView = ask_change(endpoint, &request)?;

@@ -67,7 +67,7 @@ impl AppState {
     }
 
     /// A unit by its number or its name, and its state.
-    async fn unit_of(
+    pub(super) async fn unit_of(
         &self,
         site: &Handle,
         unit: &Name,

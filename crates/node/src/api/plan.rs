@@ -9,7 +9,7 @@ use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::plan::{
-    HOLD, NodePlacement, NodeView, OnFailure, PackageReport, PlanCommand, PlanRequest, PlanSurvey,
+    HOLD, MAX_PLANS, NodePlacement, NodeView, OnFailure, PackageReport, PlanCommand, PlanRequest, PlanSurvey,
     WantedPackages,
 };
 use tenure_core::service_manager::{Command as GuestCommand, ServiceManager};
@@ -268,9 +268,23 @@ impl AppState {
             PlanRequest { wanted, on_failure, accept, lease, ..PlanRequest::new(slice, until) };
         let command = PlanCommand::Propose(Box::new(request));
         let handle = self.actor(Role::ServiceManager, &manager)?;
+        if !self.is_repeated(handle, by).await? {
+            self.has_room(&manager).await?;
+        }
         let done = self.order(handle, (by, ""), GuestCommand::Plan(command)).await?;
         let made = || ApiError::new(Code::Failed, "the request made no plan");
         self.plan_of(&manager, done.plan().ok_or_else(made)?).await
+    }
+
+    /// Whether a service manager can remember one more plan.
+    async fn has_room(&self, manager: &Name) -> ApiResult<()> {
+        let plans = self.guest(manager, |guest| Some(guest.plans().count())).await?;
+        if plans.is_none_or(|plans| plans < MAX_PLANS) {
+            return Ok(());
+        }
+        let message = format!("{manager} remembers {MAX_PLANS} plans, the most that it can");
+        let help = "a plan is forgotten a day after its end, and what it has installed: try again then";
+        Err(ApiError::new(Code::Busy, message).help(help))
     }
 
     /// Whether a service manager's mapper answers plans.
@@ -389,12 +403,25 @@ impl AppState {
         }
         let Some(wanted) = wanted else { return Ok(nodes) };
         nodes.retain(|node| node.node == wanted);
-        if nodes.is_empty() {
-            let message = format!("no service manager uses a node `{}`", wanted.escape_debug());
-            return Err(ApiError::new(Code::NoSuch, message)
-                .help("`tenure plan holds` lists the nodes in use"));
+        if nodes.is_empty() && !self.has_node(wanted).await? {
+            let message = format!("there is no node `{}`", wanted.escape_debug());
+            return Err(ApiError::new(Code::NoSuch, message).help(
+                "`tenure plan holds` lists the nodes in use, `tenure site list` the sites with their units",
+            ));
         }
         Ok(nodes)
+    }
+
+    /// Whether a site of this deployment has the unit that a node's name means.
+    async fn has_node(&self, node: &str) -> ApiResult<bool> {
+        let named = node.split_once('/');
+        let named = named.and_then(|(site, unit)| Some((site, Name::new(unit).ok()?)));
+        let Some((site, unit)) = named else { return Ok(false) };
+        let mut sites = self.of_role(Role::SiteAuthority);
+        match sites.find(|handle| handle.info().name.as_str() == site) {
+            Some(handle) => Ok(self.unit_of(handle, &unit).await?.is_some()),
+            None => Ok(false),
+        }
     }
 
     async fn plan_of(&self, manager: &Name, number: u64) -> ApiResult<PlanView> {

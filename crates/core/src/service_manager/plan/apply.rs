@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{Event, Phase, PlanOutcome};
+use super::order::Depends;
 use super::{Install, InstallState, PlanRecord, Proposed};
 use crate::actor::fact::BadFact;
 use crate::driver::UnitId;
@@ -30,7 +31,7 @@ impl ServiceManager {
             Fact::PlanLeased(fact) => return self.plan_leased(at, fact),
             Fact::PlanProposed(fact) => return self.plan_proposed(fact),
             Fact::PlanAccepted(fact) => return self.plan_accepted(at, fact),
-            Fact::PackageReported(fact) => return self.package_reported(fact),
+            Fact::PackageReported(fact) => return self.package_reported(at, fact),
             Fact::PackageRemoved(fact) => return self.package_removed(at, fact),
             Fact::PlanEnded(fact) => return self.plan_ended(at, fact),
             Fact::PlanForgotten(fact) => self.plan_forgotten(fact),
@@ -56,7 +57,11 @@ impl ServiceManager {
         self.state.rounds.call();
     }
 
-    pub(super) fn step_plan(&mut self, plan: u64, event: Event) -> Result<&mut PlanRecord, BadFact> {
+    pub(super) fn step_plan(
+        &mut self,
+        plan: u64,
+        event: Event,
+    ) -> Result<&mut PlanRecord, BadFact> {
         let record = self.state.plans.plans.get_mut(&plan).ok_or_else(|| missing(plan))?;
         record.phase = record.phase.next(event)?;
         Ok(record)
@@ -81,11 +86,13 @@ impl ServiceManager {
         let Some(record) = plans.plans.get_mut(&fact.plan) else { return Ok(()) };
         let Some(proposed) = &record.proposed else { return Ok(()) };
         let first = plans.last_install + 1;
-        let mut owed = Vec::new();
+        let depends = Depends::of(record);
         for (name, packages) in &proposed.placed.placement.install {
             let Some(&node) = proposed.nodes.get(name) else { continue };
-            for package in packages {
+            let before = plans.last_install + 1;
+            for (package, after) in depends.order(packages) {
                 plans.last_install += 1;
+                let after = after.into_iter().filter_map(|place| u32::try_from(place).ok());
                 let profile = proposed.placed.profiles.iter().find(|p| p.package == *package);
                 let install = Install {
                     plan: fact.plan,
@@ -94,22 +101,36 @@ impl ServiceManager {
                     package: package.clone(),
                     needs: needs(record, package),
                     by_driver: profile.is_some_and(|profile| profile.artefact.is_some()),
+                    after: after.map(|place| before + place).collect(),
                     state: InstallState::Pending,
                 };
-                if install.by_driver {
-                    owed.push(Obligation::Install(node.lease, node.unit, plans.last_install));
-                }
                 plans.installs.insert(plans.last_install, install);
             }
         }
         record.installs = Some((first, plans.last_install));
-        for obligation in owed {
-            self.require(obligation, at);
-        }
+        self.owe_installs(fact.plan, at);
         Ok(())
     }
 
-    fn package_reported(&mut self, fact: &PackageReported) -> Result<(), BadFact> {
+    /// Has the guest's driver install what waits for nothing any more.
+    fn owe_installs(&mut self, plan: u64, at: Time) {
+        let plans = &self.state.plans;
+        let open = plans.installs_of(plan).filter(|(_, install)| {
+            install.by_driver && matches!(install.state, InstallState::Pending)
+        });
+        let open = open.filter(|(number, _)| plans.may_begin(*number));
+        let owed = open.map(|(number, install)| (number, install.node.key()));
+        let owed: Vec<_> = owed.collect();
+        for (number, (lease, unit)) in owed {
+            let obligation = Obligation::Install(lease, unit, number);
+            if !self.state.pending.requires(&obligation) {
+                self.require(obligation, at);
+            }
+        }
+        self.refresh_plan(plan, at);
+    }
+
+    fn package_reported(&mut self, at: Time, fact: &PackageReported) -> Result<(), BadFact> {
         let install = self.state.plans.installs.get_mut(&fact.number);
         let install = install.ok_or_else(|| missing(fact.plan))?;
         install.state = match &fact.error {
@@ -118,6 +139,7 @@ impl ServiceManager {
         };
         let (lease, unit) = install.node.key();
         self.state.pending.settle(&Obligation::Install(lease, unit, fact.number));
+        self.owe_installs(fact.plan, at);
         Ok(())
     }
 

@@ -251,6 +251,11 @@ impl ServiceManager {
 
     /// Ends a plan of which all is reported.
     fn settle_plan(&mut self, now: Time, plan: u64, out: &mut Output) {
+        // What depends on something that failed is not installed.
+        while let Some((number, package)) = self.state.plans.blocked(plan) {
+            let error = Some(truncate_text(&format!("it depends on {package}, which failed")));
+            self.emit(now, PackageReported { plan, number, error }, out);
+        }
         let Some(record) = self.state.plans.plans.get(&plan) else { return };
         let installs = || self.state.plans.installs_of(plan);
         let waits = installs().any(|(_, install)| matches!(install.state, InstallState::Pending));
@@ -316,6 +321,7 @@ impl ServiceManager {
                 None => self.emit(now, PlanForgotten { plan }, out),
             },
             Phase::Leasing if now < record.request.until => self.leasing_due(now, plan, out),
+            Phase::Accepted if now < record.request.until => self.settle_plan(now, plan, out),
             phase @ (Phase::Requested | Phase::Leasing | Phase::Proposed | Phase::Accepted) => {
                 let why = match phase {
                     Phase::Requested => "no mapper made a plan in time",

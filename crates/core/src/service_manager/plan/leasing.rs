@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::machine::{Event, Phase, PlanOutcome};
-use super::{Plans, PlanNode};
+use super::{PlanNode, Plans};
 use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::driver::UnitId;
@@ -212,7 +212,8 @@ impl ServiceManager {
         let Some(number) = self.request_of(plan) else {
             return (PlanOutcome::Infeasible, "nothing is leased for it".to_owned());
         };
-        let of_request = |what: &str| format!("request {number} for the nodes that it lacks {what}");
+        let of_request =
+            |what: &str| format!("request {number} for the nodes that it lacks {what}");
         match self.request(number) {
             Some(RequestState::Refused { refusal, .. }) => {
                 let later = refusal.outlook() == Outlook::Later;
@@ -314,6 +315,8 @@ impl ServiceManager {
                 Supply::ToCome => until,
                 Supply::ToAsk | Supply::Came | Supply::Lost => at.min(until),
             },
+            // All is reported, or what is not never will be.
+            Phase::Accepted if self.state.plans.is_settled(plan) => at.min(until),
             Phase::Requested | Phase::Proposed | Phase::Accepted => until,
         };
         let due = (!mutant!(PlansNeverLapse)).then_some(due);
@@ -344,7 +347,8 @@ impl ServiceManager {
                 if !is_live(&lease.state) {
                     continue;
                 }
-                let units = lease.state.held().into_iter().flat_map(|held| held.units.keys().copied());
+                let units =
+                    lease.state.held().into_iter().flat_map(|held| held.units.keys().copied());
                 let (busy, idle) = units.partition(|unit| awaited || used.contains(&(id, *unit)));
                 let duration = request.wanted.duration;
                 leases.push(PlanLease { lease: id, duration, awaited, busy, idle });

@@ -7,6 +7,7 @@
 mod apply;
 mod handle;
 mod leasing;
+mod order;
 pub mod machine;
 mod problem;
 mod survey;
@@ -19,7 +20,7 @@ pub use self::problem::{Artefact, NodePlacement, NodeView, Profile, Proposal, ch
 pub use self::survey::{InstallSurvey, PlanSurvey};
 pub use self::wanted::{NodeType, WantedLibrary, WantedPackages, WantedPart};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +232,8 @@ struct Install {
     needs: BTreeMap<String, String>,
     /// Whether the guest's driver installs it.
     by_driver: bool,
+    /// The installations on its node that are to be done first: of what it depends on.
+    after: BTreeSet<u32>,
     state: InstallState,
 }
 
