@@ -22,6 +22,8 @@ mod config;
 mod peers;
 #[path = "system/plans.rs"]
 mod plans;
+#[path = "system/plan_leases.rs"]
+mod plan_leases;
 #[path = "system/installs.rs"]
 mod installs;
 #[path = "system/attacks/mod.rs"]

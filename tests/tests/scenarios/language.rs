@@ -98,7 +98,7 @@ pub const COMMANDS: &[Known] = &[
         act: quota,
     },
     Known {
-        usage: "plan propose GUEST PACKAGE[*N].. [memory=N] [hold=SPAN] [uses=PART+PART,..] [same-host=PART+PART,..] [slice=NAME] [on-failure=keep|roll-back|replan] [accept=yes] [lease=SPAN count=N]",
+        usage: "plan propose GUEST PACKAGE[*N].. [memory=N] [hold=SPAN] [uses=PART+PART,..] [same-host=PART+PART,..] [slice=NAME] [on-failure=keep|roll-back|replan] [accept=yes] [lease=SPAN count=N] [scope=SLICE,..]",
         act: plans::propose,
     },
     Known { usage: "plan accept GUEST/PLAN", act: plans::accept },

@@ -51,6 +51,10 @@ pub fn propose(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let memory = args.option("memory").unwrap_or_else(|| "8".to_owned());
     let hold = args.span_option("hold")?.unwrap_or(HOLD);
     let lease = args.span_option("lease")?;
+    let scope = args.option("scope").unwrap_or_default();
+    let scope = scope.split(',').filter(|slice| !slice.is_empty());
+    let scope = scope.map(|slice| Name::new(slice).map_err(|bad| bad.to_string()));
+    let scope = scope.collect::<Result<_, _>>()?;
     let count = args.option("count").map_or(Ok(0), |count| count.parse());
     let count = count.map_err(|_| "`count` is a number of nodes")?;
     let pairs = |text: Option<String>| -> Result<Vec<(String, String)>, Bad> {
@@ -90,6 +94,7 @@ pub fn propose(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         on_failure,
         accept,
         lease,
+        scope,
         ..PlanRequest::new(slice, until)
     };
     hand(world, who, PlanCommand::Propose(Box::new(request)));

@@ -27,8 +27,8 @@ use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::{Handling, Why};
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::service_manager::plan::{
-    Artefact, Lacking, NodePlacement, NodeType, OnFailure, Placed, PlanNode, PlanOutcome, PlanRequest,
-    Profile, WantedPackages, WantedPart,
+    Artefact, Lacking, NodePlacement, NodeType, OnFailure, Placed, PlanNode, PlanOutcome,
+    PlanRequest, Profile, WantedPackages, WantedPart,
 };
 use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site;
@@ -376,6 +376,7 @@ fn plan_facts(p: &Parts) -> Vec<sm::Fact> {
         excluded: vec![(package(), text("site/u2"))],
         replaces: Some(3),
         lease: Some(Span::HOUR),
+        scope: [Name::literal("spare")].into(),
         ..PlanRequest::new(Name::literal("main"), p.term.end())
     };
     let placement = NodePlacement {

@@ -15,8 +15,8 @@ use tenure_node::api::{
 use thiserror::Error as ThisError;
 
 use super::args::{Change, Endpoint, Output};
-use super::{ask, ask_change, connect, print, settled};
 use super::report;
+use super::{ask, ask_change, connect, print, settled};
 use crate::Console;
 use crate::error::Error;
 use crate::plan;
@@ -36,7 +36,7 @@ pub(crate) struct ProposeArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The slice whose nodes it is for
+    /// The slice that it is for: its nodes may be used, and those of slices that list it
     #[arg(long, value_name = "SLICE", default_value = "main")]
     slice: Name,
 
@@ -106,7 +106,7 @@ Examples:
   tenure plan propose config/planning/packages.toml --lease 1h
 
 Exit codes: 0 the plan is made, with --accept --wait installed; 1 packages failed, 2 a bad problem, 3 there is no
-plan, 75 none while other plans hold their nodes, 124 it was waited for in vain";
+plan, 75 none while other plans hold their nodes, 77 the user is no planner, 124 it was waited for in vain";
 
 /// Accept a plan: have its packages installed.
 #[derive(Args, Debug)]
@@ -240,7 +240,8 @@ impl PlanError {
 
 /// `tenure plan propose`
 pub(crate) fn propose(args: &ProposeArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let ProposeArgs { endpoint, file, slice, manager, hold, on_failure, accept, lease, wait } = args;
+    let ProposeArgs { endpoint, file, slice, manager, hold, on_failure, accept, lease, wait } =
+        args;
     let problem = plan::read::problem(file)?;
     let wanted =
         WantedPackages::try_from(problem).map_err(|message| plan::read::wrong(file, &message))?;
@@ -324,8 +325,7 @@ fn follow(
     let request = |name: PlanName| {
         move |timeout| Request::AwaitPlan { plan: name.clone(), installed, timeout }
     };
-    let is_settled =
-        |plan: &PlanView| !is_open(plan) && !(installed && plan.state == "accepted");
+    let is_settled = |plan: &PlanView| !is_open(plan) && !(installed && plan.state == "accepted");
     let mut plan = settled(&mut client, plan, timeout, request(first), is_settled)?;
     while let Some(next) = plan.replaced_by.clone().filter(|_| installed) {
         let next: PlanName = next.parse().map_err(Error::Wrong)?;
@@ -346,9 +346,7 @@ fn verdict(plan: &PlanView, wait: PlanWait, installed: bool) -> Result<(), Error
     match plan.state.as_str() {
         "infeasible" => Err(PlanError::Infeasible(name).into()),
         "busy" => Err(PlanError::Busy(name).into()),
-        _ if is_open(plan) => {
-            Err(PlanError::TimedOut { plan: name, after: wait.timeout }.into())
-        }
+        _ if is_open(plan) => Err(PlanError::TimedOut { plan: name, after: wait.timeout }.into()),
         "accepted" if installed => {
             Err(PlanError::TimedOut { plan: name, after: wait.timeout }.into())
         }

@@ -14,6 +14,7 @@ use crate::journal::{JournalError, Reader};
 
 /// Who asks for a change, and what names it.
 pub(super) struct Asker {
+    uid: u32,
     key: String,
     who: String,
     digest: Hash,
@@ -34,7 +35,12 @@ impl Asker {
         // Two new states of a hasher have different seeds.
         let random = || RandomState::new().hash_one(&body);
         let key = key.unwrap_or_else(|| format!("auto-{:016x}{:016x}", random(), random()));
-        Ok(Self { key, who: format!("uid {uid}"), digest, chosen })
+        Ok(Self { uid, key, who: format!("uid {uid}"), digest, chosen })
+    }
+
+    /// The user, by number.
+    pub(super) fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// Whether the asker chose the key.

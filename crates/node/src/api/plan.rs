@@ -1,5 +1,6 @@
 //! Plans of packages on nodes: how they are asked for, accepted, released and reported, and how they are shown.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::plan::{
-    HOLD, MAX_PLANS, NodePlacement, NodeView, OnFailure, PackageReport, PlanCommand, PlanRequest, PlanSurvey,
-    WantedPackages,
+    HOLD, MAX_PLANS, NodePlacement, NodeView, OnFailure, PackageReport, PlanCommand, PlanRequest,
+    PlanSurvey, WantedPackages,
 };
 use tenure_core::service_manager::{Command as GuestCommand, ServiceManager};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use super::asker::Asker;
@@ -20,6 +22,7 @@ use super::lease_request;
 use super::server::{ApiResult, AppState, refused};
 use super::view::time;
 use super::{ApiError, Code};
+use crate::config::is_among;
 
 /// The mapper that plans packages.
 const PLANNER: &str = "deploy";
@@ -263,9 +266,17 @@ impl AppState {
         let PlanProposal { manager, slice, wanted, hold, on_failure, accept, lease } = proposal;
         let manager = lease_request::manager(self, manager.as_ref())?;
         self.plans_packages(&manager)?;
+        self.may_plan(&manager, by).await?;
+        let scope = self.scope(&manager, &slice);
         let until = self.now().plus(hold);
-        let request =
-            PlanRequest { wanted, on_failure, accept, lease, ..PlanRequest::new(slice, until) };
+        let request = PlanRequest {
+            wanted,
+            on_failure,
+            accept,
+            lease,
+            scope,
+            ..PlanRequest::new(slice, until)
+        };
         let command = PlanCommand::Propose(Box::new(request));
         let handle = self.actor(Role::ServiceManager, &manager)?;
         if !self.is_repeated(handle, by).await? {
@@ -276,6 +287,31 @@ impl AppState {
         self.plan_of(&manager, done.plan().ok_or_else(made)?).await
     }
 
+    /// Whether a user may have a service manager plan.
+    async fn may_plan(&self, manager: &Name, by: &Asker) -> ApiResult<()> {
+        let known = self.config().service_managers.get(manager);
+        let Some(planners) = known.and_then(|manager| manager.planners.clone()) else {
+            return Ok(());
+        };
+        // The list of users may come from elsewhere, and take its time.
+        let user = by.uid();
+        let listed = spawn_blocking(move || is_among(user, &planners)).await;
+        if listed.unwrap_or_default() {
+            return Ok(());
+        }
+        let message = format!("user {user} is no planner of {manager}");
+        let help =
+            format!("`planners` in [service-manager.{manager}] lists those who may propose plans");
+        Err(ApiError::new(Code::Denied, message).help(help))
+    }
+
+    /// The other slices whose nodes plans of a slice may use.
+    fn scope(&self, manager: &Name, slice: &Name) -> BTreeSet<Name> {
+        let shared = self.config().service_managers.get(manager).map(|m| &m.shared_slices);
+        let used = shared.into_iter().flatten().filter(|(_, users)| users.contains(slice));
+        used.map(|(shared, _)| shared.clone()).filter(|shared| shared != slice).collect()
+    }
+
     /// Whether a service manager can remember one more plan.
     async fn has_room(&self, manager: &Name) -> ApiResult<()> {
         let plans = self.guest(manager, |guest| Some(guest.plans().count())).await?;
@@ -283,7 +319,8 @@ impl AppState {
             return Ok(());
         }
         let message = format!("{manager} remembers {MAX_PLANS} plans, the most that it can");
-        let help = "a plan is forgotten a day after its end, and what it has installed: try again then";
+        let help =
+            "a plan is forgotten a day after its end, and what it has installed: try again then";
         Err(ApiError::new(Code::Busy, message).help(help))
     }
 

@@ -107,6 +107,7 @@ impl Config {
         for (name, manager) in &self.service_managers {
             let who = (Role::ServiceManager, name);
             self.check_mapper(&manager.mapper, Registry::service_manager, who)?;
+            self.check_planners(name, manager)?;
             for driver in &manager.drivers {
                 let checked = driver::check_guest(&driver.name, &mut settings(driver));
                 checked.map_err(|error| self.driver_error(driver, who, error))?;

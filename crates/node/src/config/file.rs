@@ -1,6 +1,6 @@
 //! What a configuration file may say, before defaults and checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -114,6 +114,15 @@ pub(super) struct ServiceManager {
     pub(super) driver: Option<RawPlugins>,
     pub(super) mapper: Option<RawPlugin>,
     pub(super) demand: Option<Demand>,
+    pub(super) planners: Option<Spanned<Vec<String>>>,
+    #[serde(default)]
+    pub(super) slice: BTreeMap<Name, Slice>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Slice {
+    pub(super) used_by: BTreeSet<Name>,
 }
 
 #[derive(Deserialize)]

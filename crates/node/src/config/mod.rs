@@ -9,6 +9,7 @@ pub mod explain;
 mod file;
 pub(crate) mod keys;
 mod programs;
+mod planners;
 mod socket_group;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,7 @@ pub(crate) use assemble::key_of;
 pub(crate) use change::units_of;
 pub use change::{Conflict, KEPT};
 pub use keys::{KeyError, new_key};
+pub(crate) use planners::is_among;
 
 /// A deployment as its file has it, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +149,10 @@ pub struct ServiceManager {
     pub mapper: PluginSpec,
     /// What is measured in the place of a real demand.
     pub demand: Option<Demand>,
+    /// The users who may have it plan packages, by name or number; all who may use the control API unless set.
+    pub planners: Option<Vec<String>>,
+    /// Slices whose nodes plans of other slices may use, each with those.
+    pub shared_slices: BTreeMap<Name, BTreeSet<Name>>,
 }
 
 /// A made-up demand: the values in turn, again and again.
@@ -310,8 +316,11 @@ impl Check<'_> {
             }
         }
         file.broker.keys().for_each(|name| at(format!("broker.{}", name.get_ref()), name.span()));
-        for name in file.service_manager.keys() {
+        for (name, manager) in &file.service_manager {
             at(format!("service-manager.{}", name.get_ref()), name.span());
+            if let Some(planners) = &manager.planners {
+                at(format!("service-manager.{}.planners", name.get_ref()), planners.span());
+            }
         }
         places
     }
@@ -464,6 +473,8 @@ impl Check<'_> {
             calls,
             mapper,
             demand,
+            planners: manager.planners.map(Spanned::into_inner),
+            shared_slices: manager.slice.into_iter().map(|(name, s)| (name, s.used_by)).collect(),
         })
     }
 

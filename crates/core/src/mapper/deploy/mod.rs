@@ -194,9 +194,11 @@ impl Deploy {
         if answer.status == Status::Unknown {
             why.push(format!("no plan was found in {} steps", self.steps));
         }
-        let its = nodes.iter().filter(|node| node.slice == proposal.slice);
+        let its = nodes.iter().filter(|node| proposal.covers(&node.slice));
         let (free, held): (Vec<_>, Vec<_>) = its.partition(|node| proposal.can_use(node));
-        why.push(format!("slice `{}` has {} nodes that no plan holds", proposal.slice, free.len()));
+        let others = proposal.scope.iter().map(|slice| format!(" and `{slice}`"));
+        let (slice, others, free_nodes) = (&proposal.slice, others.collect::<String>(), free.len());
+        why.push(format!("slice `{slice}`{others} has {free_nodes} nodes that no plan holds"));
         for node in held {
             if let Some(plan) = node.held_by {
                 why.push(format!("{} is held by plan {plan}", node.name));

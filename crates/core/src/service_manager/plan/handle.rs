@@ -23,6 +23,9 @@ use crate::service_manager::{Obligation, Output, ServiceManager, Timer};
 /// The most other plans that are kept beside a plan.
 const MAX_OTHERS: usize = 3;
 
+/// The most other slices whose nodes a plan may use.
+const MAX_SCOPE: usize = 1000;
+
 /// The most reasons that are kept of a plan that there is not.
 const MAX_REASONS: usize = 16;
 
@@ -46,6 +49,12 @@ impl ServiceManager {
             return Err(format!(
                 "a plan holds its nodes for some time, and for {MAX_HOLD} at most: it cannot end at {}",
                 request.until
+            ));
+        }
+        if request.scope.len() > MAX_SCOPE {
+            let slices = request.scope.len();
+            return Err(format!(
+                "a plan uses nodes of {MAX_SCOPE} other slices at most, not {slices}"
             ));
         }
         let parts = request.wanted.parts.iter().map(|part| u64::from(part.count.unwrap_or(1)));
@@ -98,9 +107,9 @@ impl ServiceManager {
             }
             PlanAnswer::Placed(mut placed) => {
                 placed.others.truncate(MAX_OTHERS);
-                let (worth, nodes) = self.check_plan(plan, &placed).map_err(|error| {
-                    format!("plan {plan} over the nodes of slice `{slice}`: {error}")
-                })?;
+                let (worth, nodes) = self
+                    .check_plan(plan, &placed)
+                    .map_err(|error| format!("plan {plan} for slice `{slice}`: {error}"))?;
                 self.emit(now, PlanProposed { plan, placed, worth, nodes }, out);
                 if accept {
                     self.accept_plan(now, plan, out)?;

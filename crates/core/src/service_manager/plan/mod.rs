@@ -15,8 +15,8 @@ mod wanted;
 
 pub use self::leasing::{Lacking, PlanLease, PlanWait};
 pub use self::machine::PlanOutcome;
-pub(crate) use self::problem::{RESOURCE, new_nodes};
 pub use self::problem::{Artefact, NodePlacement, NodeView, Profile, Proposal, check, problem};
+pub(crate) use self::problem::{RESOURCE, new_nodes};
 pub use self::survey::{InstallSurvey, PlanSurvey};
 pub use self::wanted::{NodeType, WantedLibrary, WantedPackages, WantedPart};
 
@@ -115,6 +115,8 @@ pub struct PlanRequest {
     pub replaces: Option<u64>,
     /// For how long nodes that are missing are leased at a time; none are, unless it is set.
     pub lease: Option<Span>,
+    /// Other slices whose nodes it may use.
+    pub scope: BTreeSet<SliceName>,
 }
 
 impl PlanRequest {
@@ -129,6 +131,7 @@ impl PlanRequest {
             excluded: Vec::new(),
             replaces: None,
             lease: None,
+            scope: BTreeSet::new(),
         }
     }
 }

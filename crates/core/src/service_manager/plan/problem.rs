@@ -1,6 +1,6 @@
 //! The problem that a plan solves: what is wanted, over the nodes that no other plan holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tenure_plan::{Amount, CheckError, Library, Package, Part, Place, Plan, Problem};
@@ -26,8 +26,10 @@ pub struct Proposal {
     pub asked_at: Time,
     /// When it ends if nobody has accepted it.
     pub until: Time,
-    /// The slice whose nodes it is for.
+    /// The slice that it is for.
     pub slice: SliceName,
+    /// Other slices whose nodes it may use.
+    pub scope: BTreeSet<SliceName>,
     /// What is to be placed.
     pub wanted: WantedPackages,
     /// Packages with the nodes on which they failed before.
@@ -37,9 +39,14 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Whether a node is one of those that it is for, and no other plan holds it.
+    /// Whether it may use the nodes of a slice.
+    pub fn covers(&self, slice: &SliceName) -> bool {
+        *slice == self.slice || self.scope.contains(slice)
+    }
+
+    /// Whether a node is of a slice that it may use, and no other plan holds it.
     pub fn can_use(&self, node: &NodeView) -> bool {
-        node.slice == self.slice && node.held_by.is_none_or(|plan| plan == self.plan)
+        self.covers(&node.slice) && node.held_by.is_none_or(|plan| plan == self.plan)
     }
 }
 
@@ -136,7 +143,7 @@ pub(crate) fn new_nodes(resource: &Name) -> String {
     format!("new {resource}")
 }
 
-/// The problem of a proposal over the nodes of its slice that no other plan holds, and of each type up to
+/// The problem of a proposal over the nodes of its slices that no other plan holds, and of each type up to
 /// `leasable` that could be leased, with what is known of packages. Of needs the larger counts, of conditions all: a request makes a profile stricter, never less strict.
 ///
 /// # Errors

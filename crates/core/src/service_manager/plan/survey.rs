@@ -154,6 +154,7 @@ impl ServiceManager {
             asked_at: record.asked_at,
             until: record.request.until,
             slice: record.request.slice.clone(),
+            scope: record.request.scope.clone(),
             wanted: record.request.wanted.clone(),
             excluded: record.request.excluded.clone(),
             leases: record.request.lease.is_some() && record.leasing.is_none(),
