@@ -24,6 +24,8 @@ mod peers;
 mod plans;
 #[path = "system/plan_leases.rs"]
 mod plan_leases;
+#[path = "system/plan_rules.rs"]
+mod plan_rules;
 #[path = "system/installs.rs"]
 mod installs;
 #[path = "system/attacks/mod.rs"]
