@@ -34,22 +34,22 @@ fn part(name: &str, more: &str) -> String {
 }
 
 /// Proposes these parts over nodes of 8 GiB.
-fn propose(deployment: &Deployment, parts: &[String], more: &str) -> Output {
+fn propose(deployment: &Deployment, parts: &[String]) -> Output {
     let file = deployment.data.path().join("problem.toml");
     fs::write(&file, format!("{}{NODE}", parts.concat())).expect("a file");
-    deployment.tenure(&format!("plan propose {} {more} -o json", file.display()))
+    deployment.tenure(&format!("plan propose {} -o json", file.display()))
 }
 
 #[track_caller]
 fn proposed(deployment: &Deployment, parts: &[String]) -> Value {
-    let output = propose(deployment, parts, "");
+    let output = propose(deployment, parts);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 #[track_caller]
 fn has_no_plan(deployment: &Deployment, parts: &[String]) {
-    let output = propose(deployment, parts, "");
+    let output = propose(deployment, parts);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
 
@@ -252,7 +252,7 @@ fn when_no_more_plans_can_be_remembered_the_answer_is_busy() {
     file.close().expect("a journal");
     deployment.restart();
 
-    let output = propose(&deployment, &[part("web", "")], "");
+    let output = propose(&deployment, &[part("web", "")]);
     assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
     let error = stderr(&output);
     assert!(error.contains("guest remembers 10000 plans, the most that it can"), "{error}");

@@ -106,7 +106,7 @@ Examples:
   tenure plan propose config/planning/packages.toml --lease 1h
 
 Exit codes: 0 the plan is made, with --accept --wait installed; 1 packages failed, 2 a bad problem, 3 there is no
-plan, 75 none while other plans hold their nodes, 77 the user is no planner, 124 it was waited for in vain";
+plan, 75 none while others have the nodes, 77 the user is no planner, 124 it was waited for in vain";
 
 /// Accept a plan: have its packages installed.
 #[derive(Args, Debug)]
@@ -198,8 +198,8 @@ pub(crate) enum PlanError {
     /// There is none.
     #[error("plan {0} is infeasible")]
     Infeasible(String),
-    /// There is none while other plans hold their nodes.
-    #[error("there is no plan {0} while other plans hold their nodes")]
+    /// There is none while others have the nodes.
+    #[error("there is no plan {0} for now: others have the nodes")]
     Busy(String),
     /// It was waited for in vain.
     #[error("plan {plan} was not settled within {after}; it continues")]
@@ -227,7 +227,7 @@ impl PlanError {
                 format!("`tenure plan show {plan}` says why; lease other nodes, or ask for less")
             }
             Self::Busy(_) => {
-                "`tenure plan holds` says until when nodes are held: release a plan, or try again then"
+                "`tenure plan holds` says until when plans hold nodes: release one, or try again later"
                     .to_owned()
             }
             Self::TimedOut { plan, .. } => format!("`tenure plan show {plan}` says how far it is"),
@@ -325,7 +325,8 @@ fn follow(
     let request = |name: PlanName| {
         move |timeout| Request::AwaitPlan { plan: name.clone(), installed, timeout }
     };
-    let is_settled = |plan: &PlanView| !is_open(plan) && !(installed && plan.state == "accepted");
+    let waits = |plan: &PlanView| is_open(plan) || (installed && plan.state == "accepted");
+    let is_settled = |plan: &PlanView| !waits(plan);
     let mut plan = settled(&mut client, plan, timeout, request(first), is_settled)?;
     while let Some(next) = plan.replaced_by.clone().filter(|_| installed) {
         let next: PlanName = next.parse().map_err(Error::Wrong)?;

@@ -94,6 +94,7 @@ impl Config {
     /// The first that does not, with its place.
     pub fn check(&self) -> Result<(), AssemblyError> {
         self.admitted_group()?;
+        self.check_planners()?;
         for (name, Site { mapper, driver, .. }) in &self.sites {
             let who = (Role::SiteAuthority, name);
             self.check_mapper(mapper, Registry::site_authority, who)?;
@@ -107,7 +108,6 @@ impl Config {
         for (name, manager) in &self.service_managers {
             let who = (Role::ServiceManager, name);
             self.check_mapper(&manager.mapper, Registry::service_manager, who)?;
-            self.check_planners(name, manager)?;
             for driver in &manager.drivers {
                 let checked = driver::check_guest(&driver.name, &mut settings(driver));
                 checked.map_err(|error| self.driver_error(driver, who, error))?;
@@ -132,6 +132,7 @@ impl Config {
     /// # Errors
     /// The first thing that is missing or wrong; nothing has been started.
     pub fn assemble(&self, data: &Path) -> Result<Deployment, AssemblyError> {
+        self.check_planners()?;
         let journals = data.join("journals");
         fs::create_dir_all(&journals)
             .map_err(|cause| AssemblyError::Folder { path: journals.clone(), cause })?;

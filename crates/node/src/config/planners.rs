@@ -3,18 +3,17 @@
 use nix::errno::Errno;
 use nix::unistd::{Uid, User};
 use tenure_config::{ConfigError, Place};
-use tenure_core::model::name::Name;
 
-use super::{AssemblyError, Config, ServiceManager};
+use super::{AssemblyError, Config};
 
 impl Config {
-    /// That the planners of a service manager are users of this machine.
-    pub(super) fn check_planners(
-        &self,
-        name: &Name,
-        manager: &ServiceManager,
-    ) -> Result<(), AssemblyError> {
-        for planner in manager.planners.iter().flatten() {
+    /// That all planners are users of this machine.
+    pub(super) fn check_planners(&self) -> Result<(), AssemblyError> {
+        let managers = self.service_managers.iter();
+        let planners = managers.flat_map(|(name, manager)| {
+            manager.planners.iter().flatten().map(move |planner| (name, planner))
+        });
+        for (name, planner) in planners {
             let cause = match uid_of(planner) {
                 Ok(Some(_)) => continue,
                 Ok(None) => format!("there is no user `{}`", planner.escape_debug()),

@@ -372,6 +372,7 @@ impl World {
         }
         self.drivers_return();
         self.ask_mappers();
+        self.give_plans_up();
         Ok(())
     }
 

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
+use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::Command;
 use tenure_core::service_manager::facts::{Fact, PlanProposed};
 use tenure_core::service_manager::plan::{
@@ -29,10 +31,27 @@ program = ["./install"]
 package = "sim/by-hand/1.0/main/1.0"
 "#;
 
+/// What a long simulation must show of plans.
+#[expect(clippy::wildcard_enum_match_arm, reason = "all others show nothing of plans")]
+fn point(fact: &Fact) -> Option<&'static str> {
+    match fact {
+        Fact::PlanLeasing(fact) if fact.nodes.is_empty() => Some("a plan lacks all of its nodes"),
+        Fact::PlanLeasing(_) => Some("a plan lacks some of its nodes"),
+        Fact::PlanLeased(_) => Some("a plan gets the nodes that it lacks"),
+        _ => None,
+    }
+}
+
 impl World {
     /// Nodes are planned for as they come, and plans have lives of their own.
     pub(super) fn handle_plans(&mut self, who: usize, fact: &Fact) {
+        if let Some(point) = point(fact) {
+            self.watch.point(point);
+        }
         if self.healed {
+            if let Fact::PlanRequested(fact) = fact {
+                self.plan_soon(who, PlanCommand::Release { plan: fact.plan });
+            }
             return;
         }
         if let Fact::Joined(_) = fact {
@@ -45,6 +64,20 @@ impl World {
             && self.plans.percent(30)
         {
             self.plan_soon(who, PlanCommand::Release { plan: fact.plan });
+        }
+    }
+
+    /// Every plan is given up in the end: as long as its packages are there, so are leases that were made for it.
+    pub(super) fn give_plans_up(&mut self) {
+        for who in self.of_role(Role::ServiceManager) {
+            let folded = self.participants[who].folded();
+            let AnyActor::ServiceManager(guest) = &folded else { continue };
+            for plan in guest.plans().map(|plan| plan.plan).collect::<Vec<_>>() {
+                // By then all are up again.
+                let at = self.now.plus(self.setting.term);
+                let at = at.plus(self.plans.span(Span::ZERO, self.setting.term));
+                self.command(at, who, Command::Plan(PlanCommand::Release { plan }));
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::machine::{Event, Phase, PlanOutcome};
-use super::{PlanNode, Plans};
+use super::{Install, InstallState, PlanNode, Plans};
 use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::driver::UnitId;
@@ -92,6 +92,16 @@ impl Plans {
         let plan = *self.requests.get(&request)?;
         let waits = self.plans.get(&plan).is_some_and(|record| record.phase == Phase::Leasing);
         waits.then_some(plan)
+    }
+
+    /// Whether a package keeps its node: it is there, and its plan was not given up, or it is just being removed.
+    fn is_wanted(&self, install: &Install) -> bool {
+        let phase = self.plans.get(&install.plan).map(|record| record.phase);
+        match (&install.state, phase) {
+            (InstallState::Installed, Some(Phase::Ended { outcome, .. })) => outcome.keeps(),
+            (InstallState::Installed | InstallState::Removing, _) => true,
+            (InstallState::Pending | InstallState::Failed(_) | InstallState::Removed, _) => false,
+        }
     }
 
     /// Whether nodes are, or were, leased for plans.
@@ -336,7 +346,7 @@ impl ServiceManager {
         if !plans.any_leased() {
             return Vec::new();
         }
-        let installed = plans.installs.values().filter(|install| install.state.is_there());
+        let installed = plans.installs.values().filter(|install| plans.is_wanted(install));
         let installed = installed.map(|install| install.node.key());
         let used: BTreeSet<_> = installed.chain(plans.holds.keys().copied()).collect();
         let mut leases = Vec::new();
