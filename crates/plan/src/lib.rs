@@ -33,6 +33,7 @@ mod amount;
 mod answer;
 mod bits;
 mod check;
+mod draw;
 mod error;
 mod exact;
 mod first_fit;

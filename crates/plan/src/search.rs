@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::draw::Draw;
 use crate::exact::{self, Found, Routes, Search, Steps};
 use crate::first_fit::{self, Order};
 use crate::model::Model;
@@ -132,7 +133,7 @@ fn improve(model: &Model<'_>, best: &mut Found, steps: &mut Steps<'_>) {
     let blocks = model.block_count();
     let large = blocks.saturating_mul(model.place_count()) > LARGE;
     let round = if large { LARGE_ROUND } else { ROUND };
-    let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
+    let mut draw = Draw::new();
     let mut idle = 0;
     while idle < PATIENCE && steps.left() > 0 && blocks > 0 {
         let freed = neighbours(model, best, &mut draw);
@@ -172,18 +173,4 @@ fn neighbours(model: &Model<'_>, plan: &Found, draw: &mut Draw) -> Vec<usize> {
     freed.sort_unstable();
     freed.dedup();
     freed
-}
-
-/// Numbers that are spread evenly, the same in every run (`SplitMix64`).
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
-        usize::try_from(bits % limit as u64).unwrap_or(0)
-    }
 }

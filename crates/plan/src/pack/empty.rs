@@ -1,182 +1,212 @@
-//! Empties a bin by exchanges: its items go to other bins, in exchange for smaller ones, until all have a
-//! place. A tabu search: what was moved a moment ago stays where it is.
+//! Empties a bin: its items push others out of theirs, until all have a place.
+//!
+//! Items without a bin wait on a stack. The last of them goes where it has room, or else pushes out the items of
+//! a bin that have waited least often (an ejection search; Nagata and Bräysy 2009). Some exchanges between bins
+//! follow, so that the same does not happen again and again.
 
+use crate::draw::Draw;
 use crate::exact::Steps;
 
 use super::{Bins, Items};
 
 /// Tries to do with one bin fewer.
 pub(super) fn one_fewer(items: &Items, bins: &Bins, steps: &mut Steps<'_>) -> Option<Bins> {
-    // The lightest bins are emptied with least effort; the others are tried if that fails.
-    let mut order: Vec<usize> = (0..bins.len()).collect();
-    let weight = |bin: &usize| bins[*bin].iter().map(|item| items.weight(*item)).sum::<u64>();
-    order.sort_by_key(weight);
-    for emptied in order.into_iter().take(ATTEMPTS) {
-        let mut search = Exchange::new(items, bins, emptied);
-        if search.run(steps) {
-            return Some(search.bins);
-        }
-    }
-    None
+    let mut search = Ejection::new(items, bins)?;
+    search.run(steps).then_some(search.bins)
 }
 
-/// How many bins are tried to be emptied.
-const ATTEMPTS: usize = 8;
-/// Exchanges without progress before an attempt ends.
-const PATIENCE: u32 = 400;
-/// For how many exchanges a moved item stays.
-const TABU: u32 = 12;
+/// After how many turns without progress a search ends, for each item.
+const PATIENCE: usize = 300;
+/// The most items that are pushed out at once.
+const PUSHED: usize = 3;
+/// How many exchanges are tried in a turn.
+const EXCHANGES: usize = 8;
 
-struct Exchange<'a> {
+struct Ejection<'a> {
     items: &'a Items,
     bins: Bins,
     free: Vec<u64>,
-    /// The items without a bin.
+    /// The items without a bin, the last first.
     out: Vec<u32>,
-    /// Until when an item may not move.
-    tabu: Vec<u32>,
-    now: u32,
+    /// How often each item has waited.
+    waited: Vec<u32>,
+    draw: Draw,
 }
 
-/// Items that leave a bin, and items that come instead.
-#[derive(Clone, Debug)]
-struct Move {
+/// The items that would be pushed out of a bin.
+#[derive(Default)]
+struct Push {
     bin: usize,
-    leave: Vec<u32>,
-    enter: Vec<u32>,
+    items: Vec<u32>,
+    /// How often they have waited, together.
+    waited: u32,
+    /// How many as good ones there were.
+    equal: usize,
 }
 
-impl<'a> Exchange<'a> {
-    fn new(items: &'a Items, bins: &Bins, emptied: usize) -> Self {
+impl<'a> Ejection<'a> {
+    fn new(items: &'a Items, bins: &Bins) -> Option<Self> {
         let mut bins = bins.clone();
-        let out = bins.remove(emptied);
-        let mut free = Vec::with_capacity(bins.len() * items.width);
-        for bin in &bins {
-            let mut left = items.capacity.clone();
-            for item in bin {
-                left.iter_mut().zip(items.size(*item)).for_each(|(left, size)| *left -= size);
-            }
-            free.extend(left);
+        // The lightest bin is emptied with least effort.
+        let weight = |bin: &Vec<u32>| bin.iter().map(|item| items.weight(*item)).sum::<u64>();
+        let lightest = (0..bins.len()).min_by_key(|bin| weight(&bins[*bin]))?;
+        let mut out = bins.swap_remove(lightest);
+        out.sort_by_key(|item| items.weight(*item));
+        let mut search = Self {
+            free: Vec::with_capacity(bins.len() * items.width),
+            bins: vec![Vec::new(); bins.len()],
+            waited: vec![1; items.len()],
+            draw: Draw::new(),
+            items,
+            out,
+        };
+        for (number, bin) in bins.into_iter().enumerate() {
+            search.free.extend(&items.capacity);
+            bin.into_iter().for_each(|item| search.put(item, number));
         }
-        Self { bins, free, out, tabu: vec![0; items.len()], now: 0, items }
+        Some(search)
     }
 
     fn run(&mut self, steps: &mut Steps<'_>) -> bool {
-        let mut least = u64::MAX;
-        let mut last_progress = 0;
-        while !self.out.is_empty() {
-            if self.now - last_progress > PATIENCE || !steps.take() {
+        let (mut fewest, mut idle) = (usize::MAX, 0);
+        let patience = PATIENCE * self.items.len();
+        while let Some(item) = self.out.pop() {
+            if idle > patience || !steps.take() {
                 return false;
             }
-            self.now += 1;
-            // Without a move, items that stay for now are waited for.
-            if let Some(best) = self.best_move() {
-                self.perform(&best);
+            idle += 1;
+            if let Some(bin) = self.with_room(item) {
+                self.put(item, bin);
+            } else {
+                self.waited[item as usize] += 1;
+                match self.least_push(item) {
+                    Some(push) => self.push(item, push),
+                    None => self.out.insert(0, item),
+                }
+                (0..EXCHANGES).for_each(|_| self.exchange());
             }
-            let weight = self.out.iter().map(|item| self.items.weight(*item)).sum();
-            if weight < least {
-                least = weight;
-                last_progress = self.now;
+            if self.out.len() < fewest {
+                fewest = self.out.len();
+                idle = 0;
             }
         }
         true
     }
 
-    fn is_free(&self, item: u32) -> bool {
-        self.tabu[item as usize] < self.now
+    fn room(&self, bin: usize) -> &[u64] {
+        &self.free[bin * self.items.width..(bin + 1) * self.items.width]
     }
 
-    /// The exchange after which least is out.
-    fn best_move(&self) -> Option<Move> {
-        let sets = sets_of_two(
-            &self.out.iter().copied().filter(|item| self.is_free(*item)).collect::<Vec<_>>(),
-        );
-        let mut entering: Vec<(u64, Vec<u32>)> =
-            sets.into_iter().map(|set| (self.weight(&set), set)).collect();
-        entering.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
-        let mut best: Option<((i128, u64), Move)> = None;
+    fn put(&mut self, item: u32, bin: usize) {
+        let width = self.items.width;
+        let free = &mut self.free[bin * width..(bin + 1) * width];
+        free.iter_mut().zip(self.items.size(item)).for_each(|(free, size)| *free -= size);
+        self.bins[bin].push(item);
+    }
+
+    fn take(&mut self, item: u32, bin: usize) {
+        let width = self.items.width;
+        let free = &mut self.free[bin * width..(bin + 1) * width];
+        free.iter_mut().zip(self.items.size(item)).for_each(|(free, size)| *free += size);
+        self.bins[bin].retain(|other| *other != item);
+    }
+
+    /// A bin that has room, drawn from all that have.
+    fn with_room(&mut self, item: u32) -> Option<usize> {
+        let mut found = None;
+        let mut count = 0;
         for bin in 0..self.bins.len() {
-            let movable: Vec<u32> =
-                self.bins[bin].iter().copied().filter(|item| self.is_free(*item)).collect();
-            let mut leaving = sets_of_two(&movable);
-            leaving.push(Vec::new());
-            for leave in leaving {
-                let loss = self.weight(&leave);
-                for (gain, enter) in &entering {
-                    let value = i128::from(*gain) - i128::from(loss);
-                    if best.as_ref().is_some_and(|((best, _), _)| value < *best) {
-                        // The others are lighter.
-                        break;
-                    }
-                    let key = (value, self.lot(bin, &leave, enter));
-                    let better = best.as_ref().is_none_or(|(best, _)| key > *best);
-                    if better && self.fits(bin, &leave, enter) && !self.is_alike(&leave, enter) {
-                        best =
-                            Some((key, Move { bin, leave: leave.clone(), enter: enter.clone() }));
-                    }
+            if self.fits(bin, item, &[]) {
+                count += 1;
+                if self.draw.below(count) == 0 {
+                    found = Some(bin);
                 }
             }
         }
-        best.map(|(_, found)| found)
+        found
     }
 
-    /// Decides between exchanges of one value, otherwise at each turn.
-    fn lot(&self, bin: usize, leave: &[u32], enter: &[u32]) -> u64 {
-        let items = leave.iter().chain(enter).map(|item| u64::from(*item));
-        items.chain([bin as u64]).fold(u64::from(self.now), |lot, number| {
-            (lot ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+    /// Whether an item fits into a bin that some others leave.
+    fn fits(&self, bin: usize, item: u32, leave: &[u32]) -> bool {
+        let size = self.items.size(item);
+        self.room(bin).iter().zip(size).enumerate().all(|(dimension, (free, size))| {
+            let left = leave.iter().map(|other| self.items.size(*other)[dimension]);
+            *size <= free + left.sum::<u64>()
         })
     }
 
-    fn weight(&self, items: &[u32]) -> u64 {
-        items.iter().map(|item| self.items.weight(*item)).sum()
-    }
-
-    fn fits(&self, bin: usize, leave: &[u32], enter: &[u32]) -> bool {
-        (0..self.items.width).all(|dimension| {
-            let sum = |items: &[u32]| {
-                items.iter().map(|item| self.items.size(*item)[dimension]).sum::<u64>()
-            };
-            sum(enter) <= self.free[bin * self.items.width + dimension] + sum(leave)
-        })
-    }
-
-    /// Whether an exchange would change nothing but names.
-    fn is_alike(&self, leave: &[u32], enter: &[u32]) -> bool {
-        let sizes = |items: &[u32]| {
-            let mut sizes: Vec<&[u64]> = items.iter().map(|item| self.items.size(*item)).collect();
-            sizes.sort_unstable();
-            sizes
-        };
-        leave.len() == enter.len() && sizes(leave) == sizes(enter)
-    }
-
-    fn perform(&mut self, change: &Move) {
-        let width = self.items.width;
-        let free = &mut self.free[change.bin * width..(change.bin + 1) * width];
-        for item in &change.leave {
-            free.iter_mut().zip(self.items.size(*item)).for_each(|(free, size)| *free += size);
+    /// The fewest waits of items that would make room for one.
+    fn least_push(&mut self, item: u32) -> Option<Push> {
+        let mut best = Push { waited: u32::MAX, ..Push::default() };
+        for bin in 0..self.bins.len() {
+            self.pushes(bin, item, 0, 0, &mut Vec::new(), &mut best);
         }
-        for item in &change.enter {
-            free.iter_mut().zip(self.items.size(*item)).for_each(|(free, size)| *free -= size);
+        (best.waited < u32::MAX).then_some(best)
+    }
+
+    /// Looks at sets of items of a bin, from a position on.
+    fn pushes(
+        &mut self,
+        bin: usize,
+        item: u32,
+        from: usize,
+        waited: u32,
+        leave: &mut Vec<u32>,
+        best: &mut Push,
+    ) {
+        if self.fits(bin, item, leave) {
+            best.equal = if waited < best.waited { 1 } else { best.equal + 1 };
+            if self.draw.below(best.equal) == 0 {
+                *best = Push { bin, items: leave.clone(), waited, equal: best.equal };
+            }
+            return;
         }
-        let bin = &mut self.bins[change.bin];
-        bin.retain(|item| !change.leave.contains(item));
-        bin.extend(&change.enter);
-        self.out.retain(|item| !change.enter.contains(item));
-        self.out.extend(&change.leave);
-        for item in change.leave.iter().chain(&change.enter) {
-            self.tabu[*item as usize] = self.now + TABU;
+        if leave.len() == PUSHED {
+            return;
+        }
+        for index in from..self.bins[bin].len() {
+            let other = self.bins[bin][index];
+            let waited = waited.saturating_add(self.waited[other as usize]);
+            if waited <= best.waited && waited < u32::MAX {
+                leave.push(other);
+                self.pushes(bin, item, index + 1, waited, leave, best);
+                leave.pop();
+            }
         }
     }
-}
 
-/// All sets of one or two of the items.
-fn sets_of_two(items: &[u32]) -> Vec<Vec<u32>> {
-    let mut sets: Vec<Vec<u32>> = Vec::new();
-    for (index, one) in items.iter().enumerate() {
-        sets.push(vec![*one]);
-        sets.extend(items[..index].iter().map(|other| vec![*other, *one]));
+    fn push(&mut self, item: u32, push: Push) {
+        for other in &push.items {
+            self.take(*other, push.bin);
+        }
+        self.put(item, push.bin);
+        self.out.extend(push.items);
     }
-    sets
+
+    /// Tries to exchange two items, drawn at random, between their bins.
+    fn exchange(&mut self) {
+        if self.bins.len() < 2 {
+            return;
+        }
+        let one = self.draw.below(self.bins.len());
+        let other = self.draw.below(self.bins.len());
+        if one == other || self.bins[one].is_empty() {
+            return;
+        }
+        let mine = self.bins[one][self.draw.below(self.bins[one].len())];
+        // The other bin may only gain.
+        let index = self.draw.below(self.bins[other].len() + 1);
+        let theirs = self.bins[other].get(index).copied();
+        let theirs: &[u32] = theirs.as_slice();
+        let fits = self.fits(other, mine, theirs)
+            && theirs.iter().all(|theirs| self.fits(one, *theirs, &[mine]));
+        if fits {
+            self.take(mine, one);
+            for theirs in theirs {
+                self.take(*theirs, other);
+                self.put(*theirs, one);
+            }
+            self.put(mine, other);
+        }
+    }
 }
