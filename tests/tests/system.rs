@@ -34,6 +34,8 @@ mod attacks;
 mod partitions;
 #[path = "system/archive.rs"]
 mod archive;
+#[path = "system/availability.rs"]
+mod availability;
 #[path = "system/backup.rs"]
 mod backup;
 #[path = "system/keys.rs"]

@@ -4,6 +4,8 @@
 
 mod common;
 
+#[path = "protocol/availability.rs"]
+mod availability;
 #[path = "protocol/tickets.rs"]
 mod tickets;
 #[path = "protocol/encoding.rs"]

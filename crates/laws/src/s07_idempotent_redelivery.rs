@@ -324,6 +324,8 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::RecallNoted { .. }
         | Message::UnitFailed { .. }
         | Message::Ping
+        | Message::Inquire(_)
+        | Message::Available { .. }
         | Message::Pong { .. }
         | Message::Waiting { .. }
         | Message::Delegate { .. }

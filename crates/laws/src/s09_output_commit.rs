@@ -104,7 +104,10 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
     let binding = envelope.header.sequence.index != Sequence::VOLATILE;
     let (to, at, message) = (envelope.header.to, envelope.header.at, &envelope.message);
     let good = match message {
-        Message::Ping | Message::Pong { .. } => !binding,
+        Message::Ping
+        | Message::Pong { .. }
+        | Message::Inquire(_)
+        | Message::Available { .. } => !binding,
         Message::Delegate { .. } | Message::Return { .. } | Message::Credit { .. }
             if model.brokers.contains_key(&from) =>
         {

@@ -120,6 +120,8 @@ impl FactIndex {
             | Message::RecallNoted { .. }
             | Message::UnitFailed { .. }
             | Message::Ping
+            | Message::Inquire(_)
+            | Message::Available { .. }
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }

@@ -13,6 +13,7 @@ use tenure_node::api::{
 use super::args::{
     BrokerCommand, Change, OneUnit, Output, QuotaCommand, SiteCommand, SliceCommand,
 };
+use super::availability::availability;
 use super::{ask, ask_change, delegation, measure, print, recall};
 use crate::Console;
 use crate::error::Error;
@@ -119,6 +120,7 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
                 Ok(())
             })
         }
+        BrokerCommand::Availability(args) => availability(args, console),
         BrokerCommand::Quota(command) => quota(command, console),
         BrokerCommand::Delegate(asked) => delegation::of_broker(asked, console),
         BrokerCommand::Return(asked) => delegation::give_back(asked, console),

@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod actors;
+mod availability;
 mod delegation;
 mod demand;
 mod experiment;

@@ -9,6 +9,7 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::LeaseId;
 use crate::model::time::Time;
+use crate::wire::inquiry::Answered;
 use crate::wire::message::{Envelope, OpenError, Sealed, Sequence};
 
 /// Names work that is owed: the fact that caused it, and which of that fact's.
@@ -102,11 +103,13 @@ pub struct Output<F> {
     pub replies: Vec<Envelope>,
     /// What was wrong with the input; it changed nothing.
     pub problems: Vec<Problem>,
+    /// What brokers have answered to inquiries: it changed nothing either.
+    pub answered: Vec<Answered>,
 }
 
 impl<F> Default for Output<F> {
     fn default() -> Self {
-        Self { facts: Vec::new(), replies: Vec::new(), problems: Vec::new() }
+        Self { facts: Vec::new(), replies: Vec::new(), problems: Vec::new(), answered: Vec::new() }
     }
 }
 

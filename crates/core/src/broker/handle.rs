@@ -108,6 +108,7 @@ impl Broker {
             Message::Delegate { ticket, attributes } => {
                 self.delegated(now, from, ticket, attributes, out);
             }
+            Message::Inquire(inquiry) => self.inquired(now, &envelope.header, &inquiry, out),
             Message::Request(request) => self.requested_by(now, from, request, None, out),
             Message::Withdraw(request) => {
                 self.requested_by(now, from, request, Some(Refusal::Withdrawn), out);
@@ -141,6 +142,7 @@ impl Broker {
             }
             Message::Refused { .. }
             | Message::Granted { .. }
+            | Message::Available { .. }
             | Message::Waiting { .. }
             | Message::Offered { .. }
             | Message::Redeem { .. }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod apply;
+mod availability;
 mod command;
 mod delegating;
 mod effects;
@@ -48,6 +49,7 @@ use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
+use crate::wire::inquiry::Disclosures;
 use crate::wire::recall::Notice;
 
 /// What one call of [`handle`](Actor::handle) produced.
@@ -64,6 +66,8 @@ pub struct Broker {
     index: view::Index,
     /// Its own prices, by type.
     prices: BTreeMap<Name, u32>,
+    /// Whom it tells how much of what it has.
+    disclosures: Disclosures,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -206,12 +210,18 @@ impl Broker {
             state: state::State::default(),
             index: view::Index::default(),
             prices: BTreeMap::new(),
+            disclosures: Disclosures::default(),
         }
     }
 
     /// The same with prices of its own, by type: it sells and delegates at them, whatever it pays itself.
     pub fn with_prices(self, prices: BTreeMap<Name, u32>) -> Self {
         Self { prices, ..self }
+    }
+
+    /// The same, which tells peers that ask so much of what it has.
+    pub fn with_disclosures(self, disclosures: Disclosures) -> Self {
+        Self { disclosures, ..self }
     }
 
     /// The same with these quotas. A start puts those in force that have changed.

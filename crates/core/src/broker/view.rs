@@ -52,6 +52,16 @@ pub(super) struct Index {
     grants: OrdMap<LinkHash, Grant>,
 }
 
+/// A [`Listed`] source with what it is listed by.
+pub(super) struct ListedSource<'a> {
+    pub(super) account: AccountId,
+    pub(super) resource: &'a Name,
+    pub(super) site_name: &'a Name,
+    pub(super) attributes: &'a Attributes,
+    pub(super) units: u32,
+    pub(super) until: Time,
+}
+
 /// A [`Source`] without its calendar.
 #[derive(Clone, Debug, PartialEq)]
 struct Listed {
@@ -255,6 +265,21 @@ impl Index {
     pub(super) fn accounts_of(&self, resource: &Name) -> impl Iterator<Item = AccountId> {
         let listed = self.sources.get(resource).into_iter();
         listed.flat_map(|listed| listed.keys().map(|&(_, account)| account))
+    }
+
+    /// What can be cut from, of one type or of all, by type, site name and account.
+    pub(super) fn listed(&self, resource: Option<&Name>) -> impl Iterator<Item = ListedSource<'_>> {
+        let all = self.sources.iter().filter(move |(of, _)| resource.is_none_or(|one| one == *of));
+        all.flat_map(|(resource, listed)| {
+            listed.iter().map(move |((site_name, account), listed)| ListedSource {
+                account: *account,
+                resource,
+                site_name,
+                attributes: &listed.attributes,
+                units: listed.units,
+                until: listed.until,
+            })
+        })
     }
 
     /// Whether there is a source of the type.

@@ -201,6 +201,7 @@ fn handle_as<A: Actor>(
     out.facts.extend(produced.facts.into_iter().map(sum));
     out.replies.extend(produced.replies);
     out.problems.extend(produced.problems);
+    out.answered.extend(produced.answered);
 }
 
 impl Actor for AnyActor {

@@ -28,6 +28,7 @@ use crate::runtime::actor::{AnyActor, Input, Output};
 use crate::runtime::fact::Entry;
 use crate::runtime::mapper::AnyView;
 use crate::runtime::outbox::{Outbox, Outgoing, RetryPolicy};
+use crate::wire::inquiry::Answered;
 use crate::wire::message::{Envelope, Sequence};
 
 /// An actor with what it has decided and not yet let out.
@@ -61,6 +62,8 @@ pub struct Turn {
     pub facts: Vec<Entry>,
     /// What was wrong with the inputs.
     pub problems: Vec<Problem>,
+    /// What brokers have answered to inquiries.
+    pub answered: Vec<Answered>,
 }
 
 /// What one turn caused, until its facts are durable.
@@ -181,9 +184,9 @@ impl Host {
             done(mark, position, &out.facts[facts..], &out.problems[problems..]);
         }
         let effects = self.actor.effects_after(before);
-        let Output { facts, replies, problems } = out;
+        let Output { facts, replies, problems, answered } = out;
         self.keep(Step { end: self.position(), replies, effects });
-        Turn { before, facts, problems }
+        Turn { before, facts, problems, answered }
     }
 
     fn keep(&mut self, step: Step) {

@@ -15,6 +15,7 @@ use crate::service_manager::mapper::Ask;
 use crate::service_manager::plan::PlanCommand;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
+use crate::wire::inquiry::Inquiry;
 use crate::wire::recall::Accepts;
 
 /// A command of a guest's user.
@@ -26,6 +27,13 @@ pub enum Command {
     Peers(PeerCommand),
     /// Ask a broker for units.
     Ask(Ask),
+    /// Ask brokers what is free. Nothing is booked, and the question is no fact.
+    Inquire {
+        /// One of them; without it all that are peers.
+        broker: Option<ActorId>,
+        /// The question.
+        inquiry: Inquiry,
+    },
     /// Keep a lease for longer.
     Extend {
         /// The lease.

@@ -52,6 +52,7 @@ impl ServiceManager {
             Command::Keys(command) => self.change_keys(now, command, out),
             Command::Peers(command) => self.change_peers(now, command, out),
             Command::Ask(ask) => self.ask(now, ask, None, out),
+            Command::Inquire { broker, inquiry } => self.inquire(now, broker, &inquiry, out),
             Command::Extend { lease, duration, units, victims } => {
                 self.extend(now, Extend { lease, duration, units, victims, reason: asked() }, out)
             }

@@ -161,8 +161,12 @@ impl ServiceManager {
             Message::Recalled { link, number, at, enforced, receipts } => {
                 self.recall_answered(now, from, (link, number), (at, enforced, receipts), out)
             }
+            Message::Available { asked, availability } => {
+                self.told_what_is_free(from, asked, availability, out)
+            }
             Message::Delegate { .. }
             | Message::Delegated { .. }
+            | Message::Inquire(_)
             | Message::Request(_)
             | Message::Accept { .. }
             | Message::Withdraw(_)

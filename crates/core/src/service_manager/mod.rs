@@ -13,6 +13,7 @@ pub mod fidelity;
 pub mod group;
 mod common;
 mod held;
+mod inquiring;
 mod reclaim;
 mod revise;
 mod handle;

@@ -296,6 +296,8 @@ impl SiteAuthority {
             | Message::KeysNoted { .. }
             | Message::Join(_)
             | Message::Joined { .. }
+            | Message::Inquire(_)
+            | Message::Available { .. }
             | Message::Ping
             | Message::Pong { .. }
             | Message::Credit { .. }

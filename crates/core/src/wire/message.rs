@@ -25,6 +25,7 @@ use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
+use crate::wire::inquiry::{Availability, Inquiry};
 use crate::wire::invitation::{JoinFault, SignedInvitation};
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
@@ -295,6 +296,15 @@ pub enum Message {
         /// Why it is no peer, if so.
         fault: Option<JoinFault>,
     },
+    /// To a broker: what is free?
+    Inquire(Inquiry),
+    /// The answer. It promises nothing.
+    Available {
+        /// What the clock of who asks showed then.
+        asked: Time,
+        /// What is free.
+        availability: Availability,
+    },
 }
 
 /// What an actor says of itself that comes with an invitation.
@@ -361,14 +371,16 @@ impl Message {
             | Self::Keys { .. }
             | Self::KeysNoted { .. }
             | Self::Join(_)
-            | Self::Joined { .. } => (Vec::new(), &[]),
+            | Self::Joined { .. }
+            | Self::Inquire(_)
+            | Self::Available { .. } => (Vec::new(), &[]),
         };
         let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
         links.chain(receipts.iter().map(|receipt| receipt.what.site)).collect()
     }
 
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 32] = [
+    pub const KINDS: [&'static str; 34] = [
         "delegate",
         "delegated",
         "request",
@@ -401,6 +413,8 @@ impl Message {
         "keys-noted",
         "join",
         "joined",
+        "inquire",
+        "available",
     ];
 
     /// The word for this kind of message.
@@ -438,6 +452,8 @@ impl Message {
             Self::KeysNoted { .. } => "keys-noted",
             Self::Join(_) => "join",
             Self::Joined { .. } => "joined",
+            Self::Inquire(_) => "inquire",
+            Self::Available { .. } => "available",
         }
     }
 }

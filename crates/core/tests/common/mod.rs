@@ -14,7 +14,7 @@ use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::keys::KeyChain;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Attributes, Constraints, Expr, Unmet};
+use tenure_core::model::resource::{Attributes, Constraints, Expr, Unmet, Value};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::service_manager::group::Handling;
@@ -24,6 +24,7 @@ use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedL
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::batch::Path;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::inquiry::{Availability, AvailableStock, Inquiry};
 use tenure_core::wire::invitation::{Invitation, Permission, SignedInvitation};
 use tenure_core::wire::message::{Envelope, Header, Join, Message, Sealed, Sequence, Subject};
 use tenure_core::wire::offer::{Reply, Waiting};
@@ -267,7 +268,7 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
     let delegation = DelegationId { issuer: link.issuer, number: 1 };
     let receipts = vec![receipt(SITE, link, link.term.start())];
     let waiting = Waiting { place: 1, expected: None, reason: "busy".to_owned() };
-    let messages = vec![
+    let mut messages = vec![
         Message::Delegate { ticket: ticket.clone(), attributes: Attributes::new() },
         Message::Delegated { delegation, generation: 0 },
         Message::Request(request(GUEST, 1, 1, 0, HOUR)),
@@ -330,8 +331,31 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         Message::Join(Box::new(join())),
         Message::Joined { number: 1, fault: None },
     ];
+    messages.extend(about_what_is_free(link.term));
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages
+}
+
+/// The question and the answer.
+fn about_what_is_free(term: Term) -> [Message; 2] {
+    let availability = Availability::Stocks { stocks: vec![stock()], more: 1 };
+    let (resource, requirements) = (Some(Name::literal("node")), Constraints::NONE);
+    [
+        Message::Inquire(Inquiry { resource, requirements, term }),
+        Message::Available { asked: term.start(), availability },
+    ]
+}
+
+/// What a broker has of a site.
+fn stock() -> AvailableStock {
+    AvailableStock {
+        resource: Name::literal("node"),
+        site: Name::literal("site"),
+        attributes: Attributes::from([(Name::literal("price"), Value::from(3))]),
+        units: 4,
+        free: 2,
+        until: Time::from_secs(1_000),
+    }
 }
 
 /// What who was invited says.

@@ -267,7 +267,7 @@ impl World {
         }
         let looked_at = self.auditor.is_some() && self.suspicious;
         let digest_before = looked_at.then(|| digest(player.host.actor_mut()));
-        let Turn { before, facts, problems, .. } = player.host.handle(now, [input]);
+        let Turn { before, facts, problems, answered } = player.host.handle(now, [input]);
         player.journal.append(before, &facts).unwrap();
         player.host.durable(before + facts.len() as u64);
         match digest_before.filter(|_| facts.is_empty()) {
@@ -282,7 +282,7 @@ impl World {
         if self.suspicious {
             self.compare_with_a_recovery(who);
         }
-        Output { facts, replies, problems }
+        Output { facts, replies, problems, answered }
     }
 
     /// Lets out what follows from durable facts; answers the replies among it.

@@ -56,9 +56,9 @@ where
 {
     let mut out = effect::Output::default();
     actor.handle(now, input, &mut out);
-    let effect::Output { facts, replies, problems } = out;
+    let effect::Output { facts, replies, problems, answered } = out;
     let facts = facts.into_iter().map(|entry| Entry { at: entry.at, fact: entry.fact.into() });
-    Output { facts: facts.collect(), replies, problems }
+    Output { facts: facts.collect(), replies, problems, answered }
 }
 
 fn kinds(facts: &[Entry]) -> Vec<&'static str> {

@@ -6,6 +6,7 @@
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
 mod asker;
+mod availability;
 mod broker_view;
 mod change;
 pub mod client;
@@ -39,6 +40,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::broker::quota::Quota;
@@ -55,6 +57,7 @@ use thiserror::Error;
 
 use self::moment::Moment;
 
+pub use availability::{AvailabilityRequest, AvailabilityView, FreeView};
 pub use broker_view::{BrokerView, QuotaView, RequestView};
 pub use connection::{Limits, serve};
 pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
@@ -241,6 +244,8 @@ pub enum Request {
         /// This one only.
         broker: Option<Name>,
     },
+    /// What is free at brokers, asked by a service manager: a list of [`AvailabilityView`].
+    Availability(Box<AvailabilityRequest>),
     /// The quotas of all brokers, or of one: a list of [`QuotaView`].
     Quotas {
         /// Of this broker only.
@@ -515,6 +520,11 @@ pub struct LinkRequest {
     /// What must hold of each edge.
     #[serde(default)]
     pub condition: Option<Expr>,
+}
+
+/// A length of time for which a user waits.
+fn pause(span: Span) -> Duration {
+    Duration::from_micros(u64::try_from(span.as_micros()).unwrap_or_default())
 }
 
 fn bandwidth() -> Name {

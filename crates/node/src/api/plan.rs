@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
@@ -21,7 +20,7 @@ use super::asker::Asker;
 use super::lease_request;
 use super::server::{ApiResult, AppState, refused};
 use super::view::time;
-use super::{ApiError, Code};
+use super::{ApiError, Code, pause};
 use crate::config::is_among;
 
 /// The mapper that plans packages.
@@ -415,8 +414,7 @@ impl AppState {
         let (manager, number) = self.plan_meant(plan).await?;
         let handle = self.actor(Role::ServiceManager, &manager)?;
         let mut facts = handle.facts().await.map_err(|error| refused(&error))?.facts;
-        let pause = Duration::from_micros(u64::try_from(longest.as_micros()).unwrap_or_default());
-        let end = Instant::now() + pause;
+        let end = Instant::now() + pause(longest);
         loop {
             let plan = self.plan_of(&manager, number).await?;
             let computed = !matches!(plan.state.as_str(), "requested" | "leasing");

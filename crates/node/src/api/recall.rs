@@ -1,7 +1,6 @@
 //! Recalls: what issuers take back, and what holders are told of it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
@@ -25,7 +24,7 @@ use super::moment::Moment;
 use super::server::{ApiResult, AppState, refused};
 use super::ticket_hash::HashPrefix;
 use super::view::{LeaseView, Names, RefusalView, name, time};
-use super::{ApiError, Code, DelegationName, LeaseName};
+use super::{ApiError, Code, DelegationName, LeaseName, pause};
 
 /// A recall at who asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,8 +143,8 @@ impl AppState {
         let (role, name, ticket) = self.issuer_of(hash).await?;
         let handle = self.actor(role, &name)?;
         let mut facts = handle.facts().await.map_err(|error| refused(&error))?.facts;
-        let pause = Duration::from_micros(u64::try_from(longest.as_micros()).unwrap_or_default());
-        let end = Instant::now() + pause;
+
+        let end = Instant::now() + pause(longest);
         loop {
             let recall = self.recall_of(role, &name, ticket).await?;
             let open = !recall.enforced && recall.refusal.is_none();

@@ -293,6 +293,7 @@ impl AppState {
             Request::Slices => json(&self.slices().await?),
             Request::Sites { site } => json(&self.sites(site.as_ref()).await?),
             Request::Brokers { broker } => json(&self.brokers(broker.as_ref()).await?),
+            Request::Availability(request) => json(&self.availability(*request).await?),
             Request::Quotas { broker } => json(&self.quotas(broker.as_ref()).await?),
             Request::SetQuota { broker, manager, quota } => {
                 json(&self.set_quota(&broker, manager.as_ref(), quota, by).await?)

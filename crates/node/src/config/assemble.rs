@@ -304,11 +304,13 @@ impl Config {
                 let spec = self.brokers[name].mapper.clone();
                 let quotas = quotas(&self.brokers[name], keys);
                 let prices = self.brokers[name].prices.clone();
+                let disclosures = self.brokers[name].disclosures.clone();
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
                     let actor = Broker::new(setup.clone()).with_quotas(quotas.clone());
                     let actor = actor.with_prices(prices.clone());
+                    let actor = actor.with_disclosures(disclosures.clone());
                     Ok(HostedActor::broker(actor, mapper))
                 };
                 (spec, Arc::new(maker))

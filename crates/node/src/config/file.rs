@@ -16,6 +16,7 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
+use tenure_core::wire::inquiry::Disclosure;
 use toml::Spanned;
 
 /// Actors by their names.
@@ -104,6 +105,8 @@ pub(super) struct Broker {
     pub(super) quota: BTreeMap<Spanned<Name>, Quota>,
     #[serde(default)]
     pub(super) price: BTreeMap<Name, u32>,
+    #[serde(default)]
+    pub(super) disclose: BTreeMap<Spanned<Name>, Disclosure>,
 }
 
 #[derive(Deserialize)]

@@ -27,6 +27,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::site_authority::Stacks;
+use tenure_core::wire::inquiry::Disclosures;
 use tenure_core::wire::invitation::can_be_dialled;
 use toml::Spanned;
 
@@ -132,6 +133,8 @@ pub struct Broker {
     pub quotas: BTreeMap<Option<Name>, Quota>,
     /// Its own prices, by type.
     pub prices: BTreeMap<Name, u32>,
+    /// How much of what it has it tells whom.
+    pub disclosures: Disclosures,
 }
 
 /// A service manager.
@@ -275,9 +278,14 @@ impl Check<'_> {
         for (name, broker) in file.broker {
             let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
             let quotas = by_actor(broker.quota, "service manager", managers.iter(), self.sources)?;
-            config
-                .brokers
-                .insert(name.into_inner(), Broker { mapper, quotas, prices: broker.price });
+            let told = elsewhere(Role::Broker).into_iter().chain(managers.iter().cloned());
+            let told: Vec<Name> = told.collect();
+            let mut named = by_actor(broker.disclose, "peer", told.iter(), self.sources)?;
+            let others = named.remove(&None).unwrap_or_default();
+            let named = named.into_iter().filter_map(|(name, told)| Some((name?, told))).collect();
+            let disclosures = Disclosures { others, named };
+            let broker = Broker { mapper, quotas, prices: broker.price, disclosures };
+            config.brokers.insert(name.into_inner(), broker);
         }
         for (name, site) in file.site {
             let site = self.site(site, &name.span(), &brokers, margin)?;

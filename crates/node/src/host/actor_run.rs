@@ -13,6 +13,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::host::{Departure, Host};
 use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
 use tenure_core::runtime::{AnyActor, AnyMapper, AnyView, Entry, Input};
+use tenure_core::wire::inquiry::Answered;
 use tokio::sync::oneshot;
 
 use super::handle::{Committed, HostError};
@@ -39,6 +40,8 @@ pub(super) struct Turn {
     pub(super) facts: Vec<Entry>,
     /// What was wrong with the inputs.
     pub(super) problems: Vec<Problem>,
+    /// What brokers have answered to inquiries.
+    pub(super) answered: Vec<Answered>,
     /// Messages to be sent again.
     pub(super) repeated: Vec<Departure>,
     /// How many inputs of each kind were handed in, time and the mapper's decision among them.
@@ -145,6 +148,7 @@ impl ActorRun {
         };
         let handled = self.host.handle_each(now, inputs, done);
         turn.problems.extend(handled.problems);
+        turn.answered.extend(handled.answered);
         turn.facts.extend_from_slice(&handled.facts);
         self.waiting.push_back(Waiting { end: self.host.position(), facts: handled.facts, held });
     }

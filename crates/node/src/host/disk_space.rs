@@ -49,7 +49,8 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Shorten { .. }
                 | GuestCommand::Plan(PlanCommand::Propose(_) | PlanCommand::Accept { .. })
                 | GuestCommand::Revise { .. } => true,
-                GuestCommand::Withdraw { .. }
+                GuestCommand::Inquire { .. }
+                | GuestCommand::Withdraw { .. }
                 | GuestCommand::Close { .. }
                 | GuestCommand::Victims { .. }
                 | GuestCommand::Hasten { .. }

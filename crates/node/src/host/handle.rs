@@ -16,12 +16,13 @@ use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::runtime::outbox::Outbox;
 use tenure_core::service_manager::facts as service_manager;
+use tenure_core::wire::inquiry::Answered;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor_run::{Held, Task};
 use super::probes::Conditions;
-use super::{Asked, Drain, Drained, Host, Inspect, Watch};
+use super::{Asked, Drain, Drained, Host, Inspect, Listen, Watch};
 
 /// Reaches one host, from any thread.
 #[derive(Clone)]
@@ -200,6 +201,16 @@ impl Handle {
     pub async fn facts(&self) -> Result<Facts, HostError> {
         let (reply, answer) = oneshot::channel();
         self.send(Watch(reply))?;
+        answer.await.map_err(|_| self.lost())
+    }
+
+    /// Follows what brokers answer to inquiries of the actor from now on. Who is too slow hears no more.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    pub async fn answers(&self) -> Result<mpsc::Receiver<Answered>, HostError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Listen(reply))?;
         answer.await.map_err(|_| self.lost())
     }
 

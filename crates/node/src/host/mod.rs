@@ -57,6 +57,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::journal::AppendError;
 use tenure_core::runtime::outbox::{Outbox, RetryPolicy};
+use tenure_core::wire::inquiry::Answered;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
@@ -238,6 +239,8 @@ pub struct Host {
     scheduled: bool,
     timer: Option<(Time, SpawnHandle)>,
     watchers: Vec<mpsc::Sender<(u64, Entry)>>,
+    /// Who waits for what brokers answer to inquiries.
+    inquirers: Vec<mpsc::Sender<Answered>>,
     draining: Option<oneshot::Sender<Drained>>,
     /// Peers whose watermarks of this actor are still outstanding; nothing is done before they answer.
     awaited: BTreeSet<ActorId>,
@@ -316,6 +319,7 @@ impl Host {
                 scheduled: false,
                 timer: None,
                 watchers: Vec::new(),
+                inquirers: Vec::new(),
                 draining: None,
                 awaited: BTreeSet::new(),
                 started_with: 0,
@@ -351,6 +355,9 @@ type Inspection = Box<dyn FnOnce(&AnyActor, &Outbox) -> Held + Send>;
 /// A subscription to the facts.
 struct Watch(oneshot::Sender<Facts>);
 
+/// Has what brokers answer to inquiries passed on from now on.
+struct Listen(oneshot::Sender<mpsc::Receiver<Answered>>);
+
 /// The host is to stop in good order.
 struct Drain(oneshot::Sender<Drained>);
 
@@ -382,4 +389,4 @@ struct Probed {
 /// A site's driver has reported something by itself.
 struct Reported;
 
-messages!(Asked, Inspect, Watch, Drain, TakeTurn, Synced, Performed, Probed, Reported);
+messages!(Asked, Inspect, Watch, Listen, Drain, TakeTurn, Synced, Performed, Probed, Reported);

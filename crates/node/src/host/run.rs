@@ -19,7 +19,8 @@ use super::disk_space::{DiskSpace, input_begins, message_begins};
 use super::fact_log;
 use super::handle::{Facts, HostError};
 use super::{
-    Asked, Drain, Host, HostFailure, Inspect, LONGEST_SLEEP, Performed, Synced, TakeTurn, Watch,
+    Asked, Drain, Host, HostFailure, Inspect, LONGEST_SLEEP, Listen, Performed, Synced, TakeTurn,
+    Watch,
 };
 use crate::subject::received;
 use crate::transport::Packet;
@@ -61,6 +62,9 @@ impl Host {
         };
         for problem in &turn.problems {
             debug!(actor = %self.part.info.name, %problem);
+        }
+        for answered in turn.answered {
+            self.inquirers.retain(|inquirer| inquirer.try_send(answered.clone()).is_ok());
         }
         self.metrics.handled(&turn.inputs);
         self.metrics.repeated.inc_by(turn.repeated.len() as u64);
@@ -269,6 +273,18 @@ impl Handler<Watch> for Host {
         let (sender, facts) = mpsc::channel(self.limits.behind);
         if reply.send(Facts { from: run.released(), facts }).is_ok() {
             self.watchers.push(sender);
+        }
+    }
+}
+
+impl Handler<Listen> for Host {
+    type Result = ();
+
+    fn handle(&mut self, Listen(reply): Listen, _: &mut Self::Context) {
+        self.inquirers.retain(|inquirer| !inquirer.is_closed());
+        let (sender, answers) = mpsc::channel(self.limits.behind);
+        if reply.send(answers).is_ok() {
+            self.inquirers.push(sender);
         }
     }
 }

@@ -58,6 +58,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::RecallNoted { .. }
             | Message::UnitFailed { .. }
             | Message::Ping
+            | Message::Inquire(_)
+            | Message::Available { .. }
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }

@@ -186,6 +186,8 @@ impl Watch {
             | Message::RecallNoted { .. }
             | Message::UnitFailed { .. }
             | Message::Ping
+            | Message::Inquire(_)
+            | Message::Available { .. }
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
@@ -356,7 +358,8 @@ fn say(message: &Message) -> String {
         Message::Delegated { delegation, generation } => {
             format!("{kind} {delegation} generation {generation}")
         }
-        Message::Ping | Message::Pong { .. } => kind.to_owned(),
+        Message::Ping | Message::Pong { .. } | Message::Available { .. } => kind.to_owned(),
+        Message::Inquire(inquiry) => format!("{kind} over {}", inquiry.term),
         Message::Request(request) => {
             format!("{kind} {} from {} for {}", request.id, request.earliest, request.duration)
         }

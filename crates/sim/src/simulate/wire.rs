@@ -252,6 +252,8 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::RecallNoted { .. }
         | Message::UnitFailed { .. }
         | Message::Ping
+        | Message::Inquire(_)
+        | Message::Available { .. }
         | Message::Pong { .. }
         | Message::Keys { .. }
         | Message::KeysNoted { .. }

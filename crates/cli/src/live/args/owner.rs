@@ -10,6 +10,7 @@ use tenure_core::model::time::Span;
 use tenure_node::api::moment::Moment;
 
 use super::{Change, Endpoint, property};
+use crate::live::availability::AvailabilityArgs;
 use crate::live::delegation;
 use crate::live::recall::RecallArgs;
 
@@ -119,6 +120,7 @@ pub(crate) enum BrokerCommand {
         /// The broker
         broker: Name,
     },
+    Availability(AvailabilityArgs),
     /// Show and set what each service manager may have
     #[command(subcommand)]
     Quota(QuotaCommand),

@@ -87,6 +87,8 @@ impl LeaseRefs {
             | Message::RecallNoted { ticket, .. }
             | Message::UnitFailed { ticket, .. } => ours(*ticket),
             Message::Ping
+            | Message::Inquire(_)
+            | Message::Available { .. }
             | Message::Pong { .. }
             | Message::Recalled { .. }
             | Message::Delegate { .. }
