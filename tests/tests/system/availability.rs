@@ -68,5 +68,9 @@ fn a_question_that_makes_no_sense_is_refused() {
     }
     let typo = CONFIG.replace("rival = \"totals\"", "revel = \"totals\"");
     let fails = deployment.fails_with(&typo);
-    assert!(stderr(&fails).contains("`rival`"), "{}", stderr(&fails));
+    assert!(
+        stderr(&fails).contains("known: curious, guest, other, rival, each"),
+        "{}",
+        stderr(&fails)
+    );
 }

@@ -8,9 +8,11 @@ use std::num::NonZeroU32;
 use tenure_core::actor::Role;
 use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
-use tenure_core::model::time::{Span, Time};
+use tenure_core::model::resource::{Constraints, Value};
+use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::link::DelegationId;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::inquiry::{Availability, AvailableStock, Inquiry};
 use tenure_core::wire::invitation::JoinFault;
 use tenure_core::wire::message::{
     Envelope, Header, Join, LeasedUnit, Message, Sealed, Sequence, Subject,
@@ -152,12 +154,30 @@ fn samples() -> BTreeMap<String, Frame> {
         ("messages.batch", Frame::Messages(batch(&p))),
     ];
     let of_kinds = of_kinds.map(|(name, frame)| (name.to_owned(), frame));
-    let messages = [of_requests(&p), of_leases(&p), of_recalls(&p)].concat();
+    let messages = [of_requests(&p), of_leases(&p), of_recalls(&p), of_inquiries()].concat();
     let messages = messages.into_iter().map(|message| {
         let name = format!("messages.{}", message.kind());
         (name, Frame::Messages(vec![sealed(&p, message)]))
     });
     of_kinds.into_iter().chain(messages).collect()
+}
+
+fn of_inquiries() -> Vec<Message> {
+    let node = Name::literal("node");
+    let term = Term::new(Time::from_secs(60), Time::from_secs(3660)).expect("a term");
+    let stock = AvailableStock {
+        resource: node.clone(),
+        site: Name::literal("site"),
+        attributes: [(Name::literal("price"), Value::from(3))].into(),
+        units: 4,
+        free: 2,
+        until: Time::from_secs(7200),
+    };
+    let availability = Availability::Stocks { stocks: vec![stock], more: 0 };
+    vec![
+        Message::Inquire(Inquiry { resource: Some(node), requirements: Constraints::NONE, term }),
+        Message::Available { asked: Time::from_secs(60), availability },
+    ]
 }
 
 /// Messages that left together, and have one signature.
