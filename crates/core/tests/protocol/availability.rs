@@ -9,10 +9,10 @@ use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::{AnyActor, Input};
 use tenure_core::service_manager::Command;
 use tenure_core::wire::inquiry::{Availability, Disclosure, Inquiry};
-use tenure_core::wire::message::{Envelope, Message};
+use tenure_core::wire::message::Message;
 
 use crate::common::world::{Scene, World};
-use crate::common::{BROKER, GUEST, HOUR, STRANGER, ask_for, id};
+use crate::common::{BROKER, GUEST, HOUR, STRANGER, ask_for, id, letter};
 
 fn world() -> World {
     Scene { suspicious: true, audited: true, ..Scene::default() }.open()
@@ -86,21 +86,12 @@ fn a_type_or_a_condition_that_nothing_meets_is_answered_with_nothing() {
 #[test]
 fn who_is_no_peer_gets_no_answer_and_a_broker_that_is_none_is_not_believed() {
     let mut world = world();
-    let envelope = |world: &World, from: u8, to: u8, message| {
-        let mut header = world.sent("request").first().unwrap().peek().unwrap().header;
-        (header.from, header.to) = (id(from), id(to));
-        Envelope { header, message }
-    };
-    world.ask(GUEST, ask_for(1, 0, HOUR));
-    let question = envelope(&world, STRANGER, BROKER, Message::Inquire(inquiry(0)));
-    let sealed = world.seal(STRANGER, &question);
-    let out = world.deliver(BROKER, &sealed);
+    let question = letter(STRANGER, BROKER, Message::Inquire(inquiry(0)));
+    let out = world.deliver(BROKER, &question);
     assert_eq!((out.facts.len(), out.replies.len(), out.problems.len()), (0, 0, 1));
     let availability = Availability::Totals(BTreeMap::new());
-    let answer = Message::Available { asked: Time::ZERO, availability };
-    let answer = envelope(&world, STRANGER, GUEST, answer);
-    let sealed = world.seal(STRANGER, &answer);
-    let out = world.deliver(GUEST, &sealed);
+    let answer = letter(STRANGER, GUEST, Message::Available { asked: Time::ZERO, availability });
+    let out = world.deliver(GUEST, &answer);
     assert_eq!((out.answered.len(), out.problems.len()), (0, 1));
     let unknown = Command::Inquire { broker: Some(id(STRANGER)), inquiry: inquiry(0) };
     let out = world.hand(GUEST, Input::Command(unknown.into()));

@@ -312,6 +312,8 @@ const ELSEWHERE: &[&str] = &[
     "service-manager.rest-refused",
     "service-manager.rest-credited",
     "service-manager.plan-requested",
+    "service-manager.plan-leasing",
+    "service-manager.plan-leased",
     "service-manager.plan-proposed",
     "service-manager.plan-accepted",
     "service-manager.package-reported",
