@@ -1,5 +1,7 @@
 //! S10: what was acknowledged is still there.
 
+use std::collections::BTreeMap;
+
 use super::model::Model;
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::actor::Role;
@@ -268,9 +270,12 @@ impl Promise {
             Self::Leased(id, hash, units) => site(id).is_some_and(|site| {
                 let lease = site.by_ticket.get(hash).and_then(|lease| site.leases.get(lease));
                 lease.is_some_and(|lease| {
+                    // All that it began with, or what was left when it was told: a recall may come first.
+                    let still: BTreeMap<_, _> = units.iter().copied().collect();
                     !units.is_empty()
-                        && units.len() == lease.handed_over.len()
-                        && units.iter().all(|(unit, e)| lease.handed_over.get(unit) == Some(e))
+                        && still.len() == units.len()
+                        && still.iter().all(|(unit, e)| lease.handed_over.get(unit) == Some(e))
+                        && lease.active_with.keys().all(|unit| still.contains_key(unit))
                 })
             }),
             Self::Taken(id, hash) => site(id).is_some_and(|site| site.by_ticket.contains_key(hash)),

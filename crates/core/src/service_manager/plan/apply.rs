@@ -146,9 +146,10 @@ impl ServiceManager {
     fn package_removed(&mut self, at: Time, fact: &PackageRemoved) -> Result<(), BadFact> {
         let install = self.state.plans.installs.get_mut(&fact.number);
         let install = install.ok_or_else(|| missing(fact.plan))?;
-        // What could not be removed may still be there.
-        install.state =
-            if fact.error.is_none() { InstallState::Removed } else { InstallState::Installed };
+        install.state = match &fact.error {
+            None => InstallState::Removed,
+            Some(error) => InstallState::Stuck(error.clone()),
+        };
         let (lease, unit) = install.node.key();
         self.state.pending.settle(&Obligation::Remove(lease, unit, fact.number));
         self.remember_plan(at, fact.plan);
@@ -189,7 +190,10 @@ impl ServiceManager {
                     | PlanOutcome::Infeasible
                     | PlanOutcome::Busy => false,
                 },
-                InstallState::Failed(_) | InstallState::Removing | InstallState::Removed => false,
+                InstallState::Failed(_)
+                | InstallState::Removing
+                | InstallState::Removed
+                | InstallState::Stuck(_) => false,
             };
             self.state.pending.settle(&Obligation::Install(lease, unit, number));
             if !removes || mutant!(RolledBackStays) {

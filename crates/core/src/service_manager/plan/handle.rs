@@ -278,7 +278,8 @@ impl ServiceManager {
             InstallState::Pending
             | InstallState::Installed
             | InstallState::Removing
-            | InstallState::Removed => None,
+            | InstallState::Removed
+            | InstallState::Stuck(_) => None,
         });
         let failed: Vec<_> = failed.collect();
         let why = failed.iter().take(MAX_REASONS);

@@ -94,16 +94,6 @@ impl Plans {
         waits.then_some(plan)
     }
 
-    /// Whether a package keeps its node: it is there, and its plan was not given up, or it is just being removed.
-    fn is_wanted(&self, install: &Install) -> bool {
-        let phase = self.plans.get(&install.plan).map(|record| record.phase);
-        match (&install.state, phase) {
-            (InstallState::Installed, Some(Phase::Ended { outcome, .. })) => outcome.keeps(),
-            (InstallState::Installed | InstallState::Removing, _) => true,
-            (InstallState::Pending | InstallState::Failed(_) | InstallState::Removed, _) => false,
-        }
-    }
-
     /// Whether nodes are, or were, leased for plans.
     pub(super) fn any_leased(&self) -> bool {
         !self.requests.is_empty()
@@ -346,8 +336,10 @@ impl ServiceManager {
         if !plans.any_leased() {
             return Vec::new();
         }
-        let installed = plans.installs.values().filter(|install| plans.is_wanted(install));
-        let installed = installed.map(|install| install.node.key());
+        let keeps = |install: &&Install| {
+            matches!(install.state, InstallState::Installed | InstallState::Removing)
+        };
+        let installed = plans.installs.values().filter(keeps).map(|install| install.node.key());
         let used: BTreeSet<_> = installed.chain(plans.holds.keys().copied()).collect();
         let mut leases = Vec::new();
         for &number in plans.requests.keys() {

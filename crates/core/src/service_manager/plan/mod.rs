@@ -248,12 +248,14 @@ enum InstallState {
     Failed(String),
     Removing,
     Removed,
+    /// It could not be removed, and may still be there.
+    Stuck(String),
 }
 
 impl InstallState {
     /// Whether it is on its node, as far as is known.
     fn is_there(&self) -> bool {
-        matches!(self, Self::Installed | Self::Removing)
+        matches!(self, Self::Installed | Self::Removing | Self::Stuck(_))
     }
 }
 

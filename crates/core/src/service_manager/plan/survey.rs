@@ -73,6 +73,7 @@ impl Install {
             InstallState::Failed(_) => "failed",
             InstallState::Removing => "removing",
             InstallState::Removed => "removed",
+            InstallState::Stuck(_) => "not-removed",
         }
     }
 }
@@ -105,7 +106,7 @@ impl ServiceManager {
             package: &install.package,
             word: install.word(),
             error: match &install.state {
-                InstallState::Failed(error) => Some(error),
+                InstallState::Failed(error) | InstallState::Stuck(error) => Some(error),
                 InstallState::Pending
                 | InstallState::Installed
                 | InstallState::Removing
