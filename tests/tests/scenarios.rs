@@ -41,6 +41,8 @@ mod language;
 mod plans;
 #[path = "scenarios/recall.rs"]
 mod recall;
+#[path = "scenarios/availability.rs"]
+mod availability;
 #[path = "scenarios/coverage.rs"]
 mod coverage;
 #[path = "scenarios/states.rs"]
@@ -242,6 +244,7 @@ scripts! {
     unit_fails_before_active
     unit_fails_in_use
     unit_used_again
+    what_is_free
     workers_after_master
     mapper_at_a_gate
     wrong_site

@@ -21,6 +21,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::wire::message::{Message, Subject};
 
+use super::availability;
 use super::keys;
 use super::names::{self, Names};
 use super::peers;
@@ -648,7 +649,7 @@ fn of_part(names: &mut Names, message: &Message) -> String {
         Message::Reclaimed { ticket, receipts: back, .. } => {
             format!("{}, {}", names.hash(*ticket), receipts(names, back))
         }
-        _ => recall::message(names, message),
+        _ => availability::message(message).unwrap_or_else(|| recall::message(names, message)),
     }
 }
 

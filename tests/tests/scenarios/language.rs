@@ -28,6 +28,7 @@ use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::request::{Item, Joins, Relation};
 use tenure_laws::Bounds;
 
+use super::availability;
 use super::delegations;
 use super::deployment;
 use super::forge;
@@ -71,6 +72,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "modify GUEST/LEASE with=KEY:TEXT", act: modify },
     Known { usage: "accept GUEST/REQUEST OFFER", act: accept },
     Known { usage: "withdraw request GUEST/REQUEST", act: withdraw_request },
+    Known { usage: "inquire GUEST [type=TYPE] from=TIME for=SPAN", act: availability::inquire },
     Known { usage: "close GUEST/LEASE [by=TIME]", act: close },
     Known { usage: "grow GUEST/LEASE UNITS", act: grow },
     Known { usage: "redeem GUEST/LEASE", act: redeem },

@@ -5,6 +5,7 @@
 //! while the account covers it over the child's whole term.
 
 mod delegated;
+mod returned;
 mod signed;
 mod tokens;
 
@@ -328,7 +329,7 @@ impl Ledger {
         }
         let id = parent.account();
         let Some((account, free)) = self.accounts.get(&id).zip(self.levels.get(&id)) else {
-            return Ok(());
+            return self.fits_what_is_out(parent, child);
         };
         let mut free = free.clone();
         if parent.delegation.is_some() {
@@ -362,6 +363,7 @@ impl Ledger {
         }
         if !self.accounts.contains_key(&id) {
             self.open(parent);
+            self.levels.extend(self.out_of(parent).map(|out| (id, out)));
         }
         let past = if mutant!(LedgerForgetsToday) { now } else { now.minus(LEDGER_RETENTION) };
         self.drop_until(past);

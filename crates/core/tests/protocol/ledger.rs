@@ -204,6 +204,27 @@ impl Pair {
     }
 }
 
+#[test]
+fn what_came_back_of_a_ticket_cannot_be_had_through_its_parts() {
+    let hours = |start, end| term(start * HOUR, end * HOUR);
+    let above = delegation(SITE, BROKER, 4, hours(0, 60), (1, 0));
+    let ticket = cut(&above, BROKER, GUEST, 2, hours(0, 10), 1);
+    let mut ledger = Ledger::default();
+    ledger.enter(above.bottom(), ticket.bottom(), at(0));
+    let back = PartReturned { number: 0, units: units(1), term: hours(4, 10) };
+    ledger.give_back(ticket.bottom().hash(), back, at(4 * HOUR));
+    let check = |ledger: &Ledger, n, of| {
+        let part = cut(&ticket, GUEST, RIVAL, n, of, 2);
+        ledger.check(ticket.bottom(), part.bottom()).map_err(|overdrawn| overdrawn.at)
+    };
+    assert_eq!(check(&ledger, 2, hours(0, 10)), Err(at(4 * HOUR)), "nothing is entered under it");
+    assert_eq!(check(&ledger, 2, hours(0, 4)), Ok(()));
+    let part = cut(&ticket, GUEST, RIVAL, 1, hours(0, 10), 3);
+    ledger.enter(ticket.bottom(), part.bottom(), at(0));
+    assert_eq!(check(&ledger, 1, hours(0, 10)), Err(at(4 * HOUR)), "one is");
+    assert_eq!(check(&ledger, 1, hours(0, 4)), Ok(()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 128,
