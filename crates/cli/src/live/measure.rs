@@ -64,7 +64,7 @@ fn edges(leases: &[LeaseView]) -> BTreeMap<(&str, u16), Vec<&LeaseView>> {
 /// A link that is to be measured.
 struct Link {
     line: Line,
-    /// The places that its edges are between, and what it has of each, in megabits a second.
+    /// The places that its edges are between, and what it has of each, in megabits per second.
     widths: BTreeMap<String, f64>,
     /// What it is measured between, or why it cannot be.
     ends: Result<[End; 2], String>,
@@ -102,7 +102,7 @@ impl Link {
         Self { line, widths: widths.unwrap_or_default(), ends }
     }
 
-    /// What it may send, in bits a second: no more than its own where another link of the slice has an edge with it.
+    /// What it may send, in bits per second: no more than its own where another link of the slice has an edge with it.
     fn most(&self, links: &[Self]) -> Option<f64> {
         let shares = |other: &&Self| other.widths.keys().any(|edge| self.widths.contains_key(edge));
         let shared = links.iter().filter(shares).count() > 1;
@@ -121,7 +121,7 @@ fn first_unit<'a>(
     units.into_iter().find(|unit| unit.usage == "joined")
 }
 
-/// What a link has of each of its edges, in megabits a second; none if no driver says so.
+/// What a link has of each of its edges, in megabits per second; none if no driver says so.
 fn widths(edges: &[&LeaseView]) -> Option<BTreeMap<String, f64>> {
     let mut widths = BTreeMap::new();
     for edge in edges {
@@ -174,7 +174,7 @@ fn unmeasured(error: &io::Error) -> String {
     error.to_string()
 }
 
-/// What is said of a link. Rates are in megabits a second.
+/// A link as it is printed. Rates are in megabits per second.
 #[derive(Debug, PartialEq, Serialize)]
 struct Line {
     /// The leases of its edges.

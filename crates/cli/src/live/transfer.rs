@@ -29,7 +29,8 @@ pub(super) struct End {
     pub(super) address: IpAddr,
 }
 
-/// The bits a second that one end receives from the other, measured for so long; it is sent `most` of them, if that is said.
+/// The rate in bits per second at which one end receives from the other, measured for so long. `most` limits what is
+/// sent.
 pub(super) fn received(
     [from, to]: [&End; 2],
     lasting: Duration,

@@ -2,13 +2,58 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Broker, Output};
 use crate::actor::dropped;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::time::Time;
-use crate::wire::inquiry::{Availability, AvailableStock, Disclosure, Inquiry, MOST_ENTRIES};
+use crate::wire::inquiry::{Availability, AvailableStock, Inquiry, MOST_ENTRIES};
 use crate::wire::message::{Header, Message};
+
+/// How much a broker discloses, the least first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Disclosure {
+    /// Nothing.
+    None,
+    /// Whether anything of a type is free.
+    YesNo,
+    /// How many units of a type are free.
+    Totals,
+    /// What each site has delegated: attributes, price, free units.
+    #[default]
+    All,
+}
+
+impl Disclosure {
+    /// The word for it in configurations.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::YesNo => "yes-no",
+            Self::Totals => "totals",
+            Self::All => "all",
+        }
+    }
+}
+
+/// What a broker discloses to whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disclosures {
+    /// To those that are not named.
+    pub others: Disclosure,
+    /// By the names of peers.
+    pub named: BTreeMap<Name, Disclosure>,
+}
+
+impl Disclosures {
+    /// How much is disclosed to a peer of that name.
+    pub fn to(&self, name: &Name) -> Disclosure {
+        self.named.get(name).copied().unwrap_or(self.others)
+    }
+}
 
 impl Broker {
     /// Answers a peer; who is none gets no answer. Nothing is remembered of it.
@@ -33,9 +78,9 @@ impl Broker {
             }
             Disclosure::Totals => Availability::Totals(self.totals(inquiry)),
             Disclosure::All => {
-                let mut stocks: Vec<_> = self.stocks(inquiry).take(MOST_ENTRIES).collect();
-                stocks.shrink_to_fit();
-                let more = self.stocks(inquiry).count() - stocks.len();
+                let mut stocks: Vec<_> = self.stocks(inquiry).collect();
+                let more = stocks.len().saturating_sub(MOST_ENTRIES);
+                stocks.truncate(MOST_ENTRIES);
                 Availability::Stocks { stocks, more: u32::try_from(more).unwrap_or(u32::MAX) }
             }
         }

@@ -2,7 +2,7 @@
 
 mod answer;
 mod apply;
-mod availability;
+pub mod availability;
 mod command;
 mod delegating;
 mod effects;
@@ -37,6 +37,7 @@ use crate::actor::fact::BadFact;
 use crate::actor::order;
 use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
+use crate::broker::availability::Disclosures;
 use crate::broker::facts::Fact;
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
@@ -49,7 +50,6 @@ use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
-use crate::wire::inquiry::Disclosures;
 use crate::wire::recall::Notice;
 
 /// What one call of [`handle`](Actor::handle) produced.

@@ -26,49 +26,6 @@ pub struct Inquiry {
     pub term: Term,
 }
 
-/// How much a broker discloses, the least first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Disclosure {
-    /// Nothing.
-    None,
-    /// Whether anything of a type is free.
-    YesNo,
-    /// How many units of a type are free.
-    Totals,
-    /// What each site has delegated: attributes, price, free units.
-    #[default]
-    All,
-}
-
-impl Disclosure {
-    /// The word for it in configurations.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::YesNo => "yes-no",
-            Self::Totals => "totals",
-            Self::All => "all",
-        }
-    }
-}
-
-/// What a broker discloses to whom.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Disclosures {
-    /// To those that are not named.
-    pub others: Disclosure,
-    /// By the names of peers.
-    pub named: BTreeMap<Name, Disclosure>,
-}
-
-impl Disclosures {
-    /// What a peer of that name is told.
-    pub fn to(&self, name: &Name) -> Disclosure {
-        self.named.get(name).copied().unwrap_or(self.others)
-    }
-}
-
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Availability {

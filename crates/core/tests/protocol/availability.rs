@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use tenure_core::actor::Actor as _;
+use tenure_core::broker::availability::Disclosure;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::{AnyActor, Input};
 use tenure_core::service_manager::Command;
-use tenure_core::wire::inquiry::{Availability, Disclosure, Inquiry};
+use tenure_core::wire::inquiry::{Availability, Inquiry};
 use tenure_core::wire::message::Message;
 
 use crate::common::world::{Scene, World};

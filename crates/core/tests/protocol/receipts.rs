@@ -119,7 +119,7 @@ fn after_bad_receipt(site: u8, change: impl FnOnce(&mut Return)) -> i64 {
     world.free_at(600)
 }
 
-/// Nobody has it, unless the broker goes on from an older journal.
+/// Its holder cannot have it, unless the broker was restored from an older journal.
 #[test]
 fn a_receipt_for_a_ticket_that_is_kept_back_is_ignored() {
     let mut world = Scene::default().open();

@@ -96,7 +96,7 @@ impl Apart {
 }
 
 /// One actor in this process by its place, which says where it listens once it is ready, until its parent is done
-/// with it. It is told where it listens, and the addresses of sites.
+/// with it. Its last arguments are where it listens, and the addresses of sites.
 pub(super) async fn actor(mut args: Skip<Args>) {
     let (own, folder) = (args.next().unwrap().parse().unwrap(), args.next().unwrap());
     let plans = plans(args.next().unwrap().parse().unwrap());

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
+use tenure_core::broker::availability::Disclosure;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Constraints, Expr};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::Command;
-use tenure_core::wire::inquiry::{Answered, Availability, AvailableStock, Disclosure, Inquiry};
+use tenure_core::wire::inquiry::{Answered, Availability, AvailableStock, Inquiry};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

@@ -12,11 +12,11 @@ use tenure_config::{
     StockKind,
 };
 use tenure_core::actor::Role;
+use tenure_core::broker::availability::Disclosure;
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
-use tenure_core::wire::inquiry::Disclosure;
 use toml::Spanned;
 
 /// Actors by their names.

@@ -22,12 +22,12 @@ use tenure_config::{
     Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
 };
 use tenure_core::actor::Role;
+use tenure_core::broker::availability::Disclosures;
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::site_authority::Stacks;
-use tenure_core::wire::inquiry::Disclosures;
 use tenure_core::wire::invitation::can_be_dialled;
 use toml::Spanned;
 

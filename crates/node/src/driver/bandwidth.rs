@@ -49,7 +49,7 @@ impl Bandwidth {
         Self::of_kbit(self.kbit.checked_add(other.kbit)?)
     }
 
-    /// In megabits a second.
+    /// In megabits per second.
     #[expect(clippy::cast_precision_loss, reason = "at most a terabit, in kilobits")]
     pub fn megabits(self) -> f64 {
         self.kbit as f64 / 1e3

@@ -29,7 +29,7 @@ enum Known {
 #[derive(Default)]
 struct Tally {
     times: Times,
-    /// Plans that are as good as what is known.
+    /// Plans that reach the known optimum.
     best: usize,
     proven: usize,
     /// Plans beside what is known, in bins.
@@ -241,7 +241,7 @@ impl Tally {
                         let scale = if term == Term::Price { 1e6 } else { 1.0 };
                         (value(term).unwrap() as f64 - best.as_f64().unwrap() * scale).abs() < 1.0
                     });
-                assert!(same || !proven, "{answer:?} is said to be best, {terms:?} is");
+                assert!(same || !proven, "{answer:?} is claimed to be optimal, {terms:?} is");
                 self.best += usize::from(same);
             }
         }

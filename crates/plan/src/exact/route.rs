@@ -113,7 +113,7 @@ impl<'a, 'p> Router<'a, 'p> {
         path.iter().for_each(|edge| self.taken[*edge as usize] -= bandwidth);
     }
 
-    /// Goes on from the cheapest paths over edges that are allowed.
+    /// Searches on from the cheapest paths over the edges allowed.
     fn branch(&mut self, price: u64, steps: &mut Steps<'_>) {
         if price > self.limit || !steps.take() {
             return;

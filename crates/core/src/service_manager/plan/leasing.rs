@@ -166,7 +166,7 @@ impl ServiceManager {
         }
     }
 
-    /// What a plan waits for may have come, or will not come any more.
+    /// Continues a plan whose nodes have come, or ends one whose nodes were lost.
     pub(super) fn leasing_due(&mut self, now: Time, plan: u64, out: &mut Output) {
         match self.supply(plan) {
             Supply::ToAsk => self.ask_for_plan(now, plan, out),
