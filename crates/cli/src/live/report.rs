@@ -10,9 +10,9 @@ pub(crate) enum BadReport {
     /// It is no JSON, or says something else.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// It is no XML.
+    /// It is no XML; the parser names the place.
     #[error("{0}")]
-    Xml(#[from] roxmltree::Error),
+    Xml(roxmltree::Error),
     /// It is XML that says something else.
     #[error("{message} at {at}")]
     Strange {
@@ -28,7 +28,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<PackageReport>, BadReport> {
     if !text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
         return Ok(serde_json::from_str(text)?);
     }
-    let document = Document::parse(text)?;
+    let document = Document::parse(text).map_err(|error| located(error, text))?;
     let root = document.root_element();
     expect(root, "report", &[])?;
     root.children().filter(|child| !is_filler(*child)).map(package).collect()
@@ -65,6 +65,20 @@ fn is_filler(node: Node<'_, '_>) -> bool {
     node.is_comment() || node.is_pi() || (node.is_text() && blank)
 }
 
+/// The parser names no place where the outermost element is not closed: it is the end of the text.
+fn located(error: roxmltree::Error, text: &str) -> BadReport {
+    if !matches!(error, roxmltree::Error::UnclosedRootNode) {
+        return BadReport::Xml(error);
+    }
+    let row = 1 + text.matches('\n').count();
+    let column = 1 + text.chars().rev().take_while(|&c| c != '\n').count();
+    let at = roxmltree::TextPos::new(
+        u32::try_from(row).unwrap_or(u32::MAX),
+        u32::try_from(column).unwrap_or(u32::MAX),
+    );
+    BadReport::Strange { message: error.to_string(), at }
+}
+
 fn strange(node: Node<'_, '_>, message: String) -> BadReport {
     BadReport::Strange { message, at: node.document().text_pos_at(node.range().start) }
 }
@@ -99,7 +113,11 @@ mod tests {
         assert_eq!(wrong(twice), "<package> has no `version` at 1:9");
         let inside = "<report><package node='a' name='b'><error/></package></report>";
         assert_eq!(wrong(inside), "a <package> has nothing inside at 1:36");
-        assert!(wrong("<report>").contains("1:"), "{}", wrong("<report>"));
+        assert_eq!(
+            wrong("<report>\n <!-- -->"),
+            "the root node was opened but never closed at 2:10"
+        );
+        assert!(wrong("<report><package").contains("1:"), "{}", wrong("<report><package"));
         assert!(wrong("[{]").contains("line 1 column 3"), "{}", wrong("[{]"));
     }
 }
