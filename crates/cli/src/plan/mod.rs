@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand, ValueEnum};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use tenure_plan::{Answer, CheckError, Problem, Settings, Solver, Status, check, solve_until};
+use tenure_plan::{
+    Answer, BadProblem, CheckError, Problem, Settings, Solver, Status, check, coordinate,
+    solve_until,
+};
 
 use crate::Console;
 use crate::args::SummaryFormat;
@@ -76,6 +79,11 @@ pub(crate) struct SolveArgs {
     #[arg(long, value_name = "PLACE")]
     without: Vec<String>,
 
+    /// Plan as a coordinator to whom domains show sites and borders, but no inner edges; this attribute of
+    /// each place names its domain
+    #[arg(long, value_name = "ATTRIBUTE", conflicts_with_all = ["limit", "alternatives"])]
+    coordinate: Option<String>,
+
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: PlanFormat,
@@ -85,6 +93,7 @@ const SOLVE: &str = "\
 Examples:
   tenure plan solve config/planning/web.toml
   tenure plan solve config/planning/web.toml --without node-b --alternatives 3
+  tenure plan solve config/planning/two-domains.toml --coordinate domain
   tenure plan solve requests.jsonl -o jsonl --limit 1s
 
 Exit codes: 0 a plan is printed, of several problems all are answered; 1 error, 2 a bad problem,
@@ -197,7 +206,7 @@ fn solve(args: &SolveArgs, console: &mut Console<'_>) -> Result<(), Error> {
             problem =
                 problem.without(place).map_err(|error| read::bad(&file, &problem.name, &error))?;
         }
-        let answer = timed(&problem, &settings, args.limit)
+        let answer = answer(&problem, &settings, args)
             .map_err(|error| read::bad(&file, &problem.name, &error))?;
         if args.output == PlanFormat::Jsonl {
             show::line(&answer, console)?;
@@ -217,12 +226,24 @@ fn solve(args: &SolveArgs, console: &mut Console<'_>) -> Result<(), Error> {
     verdict(&answers, several)
 }
 
-fn timed(
+/// How often a coordinator asks the domains.
+const TRIES: u32 = 16;
+
+fn answer(problem: &Problem, settings: &Settings, args: &SolveArgs) -> Result<Timed, BadProblem> {
+    let processor = processor_time();
+    let answer = match &args.coordinate {
+        Some(by) => coordinate(problem, by, TRIES, settings)?.answer,
+        None => within(args.limit, problem, settings)?,
+    };
+    Ok(Timed { answer, cpu_s: (processor_time() - processor).as_secs_f64() })
+}
+
+fn within(
+    limit: Option<Duration>,
     problem: &Problem,
     settings: &Settings,
-    limit: Option<Duration>,
-) -> Result<Timed, tenure_plan::BadProblem> {
-    let (wall, processor) = (Instant::now(), processor_time());
+) -> Result<Answer, BadProblem> {
+    let wall = Instant::now();
     let expired = || limit.is_some_and(|limit| wall.elapsed() >= limit);
     // With a time limit alone, steps are no limit.
     let steps = if limit.is_some() && settings.steps == Settings::STEPS {
@@ -230,8 +251,7 @@ fn timed(
     } else {
         settings.steps
     };
-    let answer = solve_until(problem, &Settings { steps, ..*settings }, &expired)?;
-    Ok(Timed { answer, cpu_s: (processor_time() - processor).as_secs_f64() })
+    solve_until(problem, &Settings { steps, ..*settings }, &expired)
 }
 
 fn processor_time() -> Duration {

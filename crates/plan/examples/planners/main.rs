@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p tenure-plan --example planners -- frames [REQUESTS] [RIVALS' REQUESTS]
+//! cargo run --release -p tenure-plan --example planners -- domains [REQUESTS]
 //! cargo run --release -p tenure-plan --example planners -- nodes [NODES]
 //! cargo run --release -p tenure-plan --example planners -- items [ITEMS]
 //! cargo run --release -p tenure-plan --example planners -- sets FOLDER [SECONDS]
@@ -11,6 +12,8 @@
 //! with bookings at random, and prints what a request takes for each type. The first of them are also written as
 //! mixed integer programs and solved by `glpsol` and `cbc`, each frame by a process of its own, of which the
 //! start counts; the prices are compared. Times are of the processor here, and of the clock for the others.
+//! `domains` has requests planned by a coordinator of three domains that show no inner edges, and by one who sees
+//! all of them: how many have a plan, and at what price.
 //! `nodes` places 200 parts of four dimensions on nodes that are filled in part, `items` puts items into bins by
 //! first-fit, `sets` solves published problems (see `sets`). Each prints JSON, a line for each figure.
 
@@ -22,6 +25,7 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
+mod domains;
 mod frames;
 mod sets;
 
@@ -56,6 +60,7 @@ fn main() {
     let mut number = |otherwise| args.next().map_or(otherwise, |arg| arg.parse::<usize>().unwrap());
     match mode.as_str() {
         "frames" => frames::frames(number(500), number(20)),
+        "domains" => domains::domains(number(400)),
         "nodes" => nodes(number(8000)),
         "items" => items(number(1_000_000)),
         "sets" => {
@@ -63,7 +68,7 @@ fn main() {
             let seconds = args.next().map_or(1.0, |seconds| seconds.parse().unwrap());
             sets::sets(Path::new(&folder), Duration::from_secs_f64(seconds));
         }
-        other => panic!("`{other}` is none of frames, nodes, items, sets"),
+        other => panic!("`{other}` is none of frames, domains, nodes, items, sets"),
     }
 }
 
@@ -85,6 +90,10 @@ impl Times {
     pub(crate) fn push(&mut self, took: Duration, steps: u64) {
         self.of.push(took);
         self.steps += steps;
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.of.len()
     }
 
     pub(crate) fn sum(&self) -> f64 {
