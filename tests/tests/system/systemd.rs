@@ -226,7 +226,7 @@ struct Fleet {
 }
 
 /// How many leases live while processes are replaced.
-const LEASES: usize = 100;
+const LEASES: usize = 200;
 
 impl Fleet {
     fn start() -> Self {
