@@ -10,7 +10,7 @@
 //! cargo run --release -p tenure-node --example lives -- apart [SECONDS] [LIVES]
 //! cargo run --release -p tenure-node --example lives -- expiry [LEASES] [LIVES-PER-SECOND]
 //! cargo run --release -p tenure-node --example lives -- away [LEASES] [SECONDS]
-//! cargo run --release -p tenure-node --example lives -- strangers [LIVES-PER-SECOND] [SECONDS]
+//! cargo run --release -p tenure-node --example lives -- strangers [LIVES-PER-SECOND] [SECONDS] [PAUSE-MS]
 //! ```
 //!
 //! In a life a guest asks for a unit, has it joined, and gives it back. Site, broker and guest sign and sync
@@ -23,7 +23,8 @@
 //! TLS over loopback: this one is the guest's. `expiry` has so many leases of several guests begin
 //! and end at the same instants, and paces lives of another guest before and meanwhile. `away` ends the broker's process
 //! for so many SECONDS, in which its guest gives so many LEASES back and asks for more, and paces lives once it is back.
-//! `strangers` paces lives alone, and then beside 2,000 connections to the site that bring nothing or a byte now and then.
+//! `strangers` paces lives alone, and then beside 2,000 connections to the site that bring nothing or a byte now and then,
+//! and come again after a pause (1,000 ms) when the site closes them.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
@@ -182,7 +183,8 @@ fn main() {
         }
         "strangers" => {
             let (rate, seconds) = (number().unwrap_or(50), number().unwrap_or(20));
-            let measured = strangers::measure(folder.path(), rate, seconds);
+            let pause = Duration::from_millis(number().unwrap_or(1_000).into());
+            let measured = strangers::measure(folder.path(), rate, seconds, pause);
             system.block_on(within(2 * lasting(seconds), measured));
         }
         other => panic!(

@@ -150,6 +150,8 @@ impl Admission {
 
     async fn admit(&self, acceptor: TlsAcceptor, stream: TcpStream) -> Result<(), Refused> {
         stream.set_nodelay(true).map_err(Refused::Handshake)?;
+        // Who brings nothing costs no memory of a handshake.
+        stream.readable().await.map_err(Refused::Handshake)?;
         let mut stream = acceptor.accept(stream).await.map_err(Refused::of_handshake)?;
         let (_, session) = stream.get_ref();
         // Who names no protocol at all is let through by TLS.
