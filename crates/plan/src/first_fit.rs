@@ -22,15 +22,13 @@ pub(crate) fn first_fit(model: &Model<'_>, order: Order, steps: &mut Steps<'_>) 
     let mut blocks: Vec<usize> = (0..model.block_count()).collect();
     match order {
         Order::LargestShare => {
-            blocks.sort_by_cached_key(|block| (std::cmp::Reverse(sizes.largest(*block)), *block))
+            blocks.sort_by_cached_key(|block| std::cmp::Reverse(sizes.largest(*block)))
         }
-        Order::Sum => {
-            blocks.sort_by_cached_key(|block| (std::cmp::Reverse(sizes.sum(*block)), *block))
-        }
+        Order::Sum => blocks.sort_by_cached_key(|block| std::cmp::Reverse(sizes.sum(*block))),
         Order::FewestPlaces => {
             blocks.sort_by_cached_key(|block| {
                 let places = (0..model.place_count()).filter(|place| allows(model, *block, *place));
-                (places.count(), std::cmp::Reverse(sizes.largest(*block)), *block)
+                (places.count(), std::cmp::Reverse(sizes.largest(*block)))
             });
         }
     }
@@ -84,7 +82,8 @@ fn fill_plain(model: &Model<'_>, state: &mut State<'_, '_>, blocks: &[usize]) ->
     let mut rooms =
         Rooms::of(width, (0..model.place_count()).map(|place| model.capacity_of(place)));
     for block in blocks {
-        let needs = model.needs(model.part_of(model.block(*block)[0]));
+        // Each item is a block.
+        let needs = model.needs(model.part[*block] as usize);
         let place = rooms.first(needs)?;
         rooms.take(place, needs);
         state.put(*block, place);
@@ -129,8 +128,10 @@ impl<'m, 'p> Sizes<'m, 'p> {
         })
     }
 
-    fn largest(&self, block: usize) -> u128 {
-        self.shares(block).max().unwrap_or(0)
+    /// Of a block that needs more than there is, which has no place, it is as much as can be counted.
+    fn largest(&self, block: usize) -> u64 {
+        let largest = self.shares(block).max().unwrap_or(0);
+        u64::try_from(largest).unwrap_or(u64::MAX)
     }
 
     fn sum(&self, block: usize) -> u128 {

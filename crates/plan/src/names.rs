@@ -1,6 +1,5 @@
 //! Names of places and parts, of which there can be several equal ones.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::error::BadProblem;
@@ -10,16 +9,12 @@ use crate::error::BadProblem;
 pub(crate) struct Names<'p> {
     /// The noun for messages.
     noun: &'static str,
-    groups: BTreeMap<&'p str, Group>,
+    /// The entries by name.
+    sorted: Vec<u32>,
     /// The first copy of each entry, and at the end how many there are.
     starts: Vec<u32>,
+    /// The name of each, and whether its copies have numbers.
     entries: Vec<(&'p str, bool)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    entry: usize,
-    counted: bool,
 }
 
 /// The most copies of all entries together.
@@ -31,7 +26,6 @@ impl<'p> Names<'p> {
         entries: impl Iterator<Item = (&'p str, Option<u32>)>,
     ) -> Result<Self, BadProblem> {
         let mut names = Self { noun, ..Self::default() };
-        let mut groups: Vec<(&str, Group)> = Vec::new();
         let mut total = 0_u32;
         for (entry, (name, count)) in entries.enumerate() {
             let at = || format!("{noun} `{name}`");
@@ -41,7 +35,6 @@ impl<'p> Names<'p> {
             if count == Some(0) {
                 return Err(BadProblem::new(format!("{}, count", at()), "must be 1 or more"));
             }
-            groups.push((name, Group { entry, counted: count.is_some() }));
             names.starts.push(total);
             names.entries.push((name, count.is_some()));
             let sum = total.checked_add(count.unwrap_or(1)).filter(|sum| *sum <= MAX_COPIES);
@@ -50,13 +43,28 @@ impl<'p> Names<'p> {
             })?;
         }
         names.starts.push(total);
-        groups.sort_by_key(|(name, _)| *name);
-        if let Some(pair) = groups.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        names.sorted = sorted(&names.entries);
+        let twice = |pair: &&[u32]| names.name(pair[0]) == names.name(pair[1]);
+        if let Some(pair) = names.sorted.windows(2).find(twice) {
             let message = format!("there are two of this name; each {noun} needs its own");
-            return Err(BadProblem::new(format!("{noun} `{}`", pair[0].0), message));
+            return Err(BadProblem::new(format!("{noun} `{}`", names.name(pair[0])), message));
         }
-        names.groups = groups.into_iter().collect();
         Ok(names)
+    }
+
+    fn name(&self, entry: u32) -> &'p str {
+        self.entries[entry as usize].0
+    }
+
+    /// The entries in the order of their names.
+    pub(crate) fn by_name(&self) -> impl Iterator<Item = usize> {
+        self.sorted.iter().map(|entry| *entry as usize)
+    }
+
+    /// The entry of a name.
+    fn entry(&self, name: &str) -> Option<usize> {
+        let place = self.sorted.binary_search_by(|entry| self.name(*entry).cmp(name)).ok()?;
+        Some(self.sorted[place] as usize)
     }
 
     /// How many copies there are of all.
@@ -81,12 +89,12 @@ impl<'p> Names<'p> {
 
     /// The copies that a name means: all of an entry, or one.
     pub(crate) fn find(&self, name: &str) -> Option<Range<usize>> {
-        if let Some(group) = self.groups.get(name) {
-            return Some(self.copies(group.entry));
+        if let Some(entry) = self.entry(name) {
+            return Some(self.copies(entry));
         }
         let (entry, number) = name.rsplit_once('/')?;
-        let group = self.groups.get(entry).filter(|group| group.counted)?;
-        let copies = self.copies(group.entry);
+        let entry = self.entry(entry).filter(|entry| self.entries[*entry].1)?;
+        let copies = self.copies(entry);
         let number: usize =
             number.parse().ok().filter(|number| (1..=copies.len()).contains(number))?;
         Some(copies.start + number - 1..copies.start + number)
@@ -121,9 +129,48 @@ impl<'p> Names<'p> {
 
     fn unknown(&self, at: &str, name: &str) -> BadProblem {
         let noun = self.noun;
-        let known: Vec<&str> = self.groups.keys().copied().take(8).collect();
-        let more = if self.groups.len() > known.len() { ", ..." } else { "" };
+        let known: Vec<&str> = self.sorted.iter().take(8).map(|entry| self.name(*entry)).collect();
+        let more = if self.sorted.len() > known.len() { ", ..." } else { "" };
         let message = format!("no {noun} has the name `{name}`; known: {}{more}", known.join(", "));
         BadProblem::new(at, message)
+    }
+}
+
+/// The entries by name. Their first letters are compared as numbers, which is much faster for many.
+fn sorted(entries: &[(&str, bool)]) -> Vec<u32> {
+    let key = |(entry, (name, _)): (u32, &(&str, bool))| (first_letters(name), entry);
+    let mut keys: Vec<(u128, u32)> = (0..).zip(entries).map(key).collect();
+    keys.sort_unstable_by(|(first, one), (second, other)| {
+        let names = || entries[*one as usize].0.cmp(entries[*other as usize].0);
+        first.cmp(second).then_with(names).then(one.cmp(other))
+    });
+    keys.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// The first letters of a name, ordered as names are: none of them is zero.
+fn first_letters(name: &str) -> u128 {
+    let mut letters = [0; 16];
+    for (to, from) in letters.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    u128::from_be_bytes(letters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_also_where_their_first_letters_are_equal() {
+        let long = "a long name that ends with ";
+        let all = [format!("{long}b"), "b".to_owned(), format!("{long}a"), String::from("é")];
+        let names = Names::new("part", all.iter().map(|name| (name.as_str(), None))).unwrap();
+        assert_eq!(names.by_name().collect::<Vec<_>>(), [2, 0, 1, 3]);
+        for (entry, name) in all.iter().enumerate() {
+            assert_eq!(names.find(name), Some(entry..entry + 1));
+        }
+        assert_eq!(names.find("a"), None);
+        let twice = all.iter().chain(&all[..1]).map(|name| (name.as_str(), None));
+        assert!(Names::new("part", twice).unwrap_err().message.contains("two of this name"));
     }
 }

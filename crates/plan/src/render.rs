@@ -9,7 +9,7 @@ use crate::model::Model;
 /// The plan with the names of its problem.
 pub(crate) fn plan(model: &Model<'_>, found: &Found) -> Plan {
     let mut plan = Plan::default();
-    let mut placement = Vec::with_capacity(model.problem.part.len());
+    let mut placement: Vec<Vec<String>> = Vec::with_capacity(model.problem.part.len());
     let mut install: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut libraries: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     for (index, part) in model.problem.part.iter().enumerate() {
@@ -29,9 +29,12 @@ pub(crate) fn plan(model: &Model<'_>, found: &Found) -> Plan {
                 libraries.entry(place).or_default().extend(needed);
             }
         }
-        placement.push((part.name.clone(), hosts));
+        placement.push(hosts);
     }
-    plan.placement = placement.into_iter().collect();
+    let by_name = model.items.by_name();
+    let named =
+        |part: usize| (model.problem.part[part].name.clone(), std::mem::take(&mut placement[part]));
+    plan.placement = by_name.map(named).collect();
     for (place, mut needed) in libraries {
         needed.sort_unstable();
         needed.dedup();

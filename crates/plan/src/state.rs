@@ -1,5 +1,6 @@
 //! A plan in the making: what is placed, what is left on each place, and what it is worth so far.
 
+use crate::first_fit;
 use crate::model::Model;
 use crate::score::{Term, Values};
 
@@ -28,6 +29,10 @@ pub(crate) struct State<'m, 'p> {
     pub(crate) values: Values,
     /// Room for the needs of a block.
     load: Vec<u64>,
+    /// Whether a block fits wherever it has room.
+    plain: bool,
+    /// Whether parts have no rules either.
+    bare: bool,
 }
 
 impl<'m, 'p> State<'m, 'p> {
@@ -37,6 +42,7 @@ impl<'m, 'p> State<'m, 'p> {
         for place in 0..places {
             free.extend_from_slice(model.capacity_of(place));
         }
+        let plain = first_fit::is_plain(model);
         Self {
             host: vec![NOWHERE; model.block_count()],
             free,
@@ -47,6 +53,8 @@ impl<'m, 'p> State<'m, 'p> {
             members: vec![false; places * model.apart_lists],
             values: Values::default(),
             load: vec![0; model.dimensions.len()],
+            plain,
+            bare: plain && model.rules.is_empty(),
             model,
         }
     }
@@ -72,7 +80,7 @@ impl<'m, 'p> State<'m, 'p> {
 
     /// Whether a block can go to a place beside what is there.
     pub(crate) fn fits(&mut self, block: usize, place: usize) -> bool {
-        self.keeps_rules(block, place) && self.has_room(block, place)
+        (self.plain || self.keeps_rules(block, place)) && self.has_room(block, place)
     }
 
     /// Whether conditions, lists and instances let a block go to a place.
@@ -109,7 +117,7 @@ impl<'m, 'p> State<'m, 'p> {
         let model = self.model;
         if let [item] = model.block(block) {
             let part = model.part_of(*item);
-            if model.libraries.is_empty() && model.rules[part].reused.is_none() {
+            if self.plain || (model.libraries.is_empty() && model.rules[part].reused.is_none()) {
                 return model
                     .needs(part)
                     .iter()
@@ -182,21 +190,40 @@ impl<'m, 'p> State<'m, 'p> {
         self.exchange(block, place, false);
     }
 
+    /// What a part without rules takes or gives back, and what it is worth.
+    fn exchange_bare(&mut self, part: usize, place: usize, put: bool) {
+        let model = self.model;
+        let width = model.dimensions.len();
+        change(&mut self.values, Term::Price, model.price(part, place), put);
+        change(&mut self.values, Term::Installs, 1, put);
+        let free = &mut self.free[place * width..(place + 1) * width];
+        exchange_amounts(free, model.needs(part), put);
+        if step(&mut self.blocks[place], put) {
+            change(&mut self.values, Term::Nodes, 1, put);
+        }
+    }
+
     fn exchange(&mut self, block: usize, place: usize, put: bool) {
         let model = self.model;
+        if self.bare {
+            // Each item is a block.
+            return self.exchange_bare(model.part[block] as usize, place, put);
+        }
         let kind = model.kind[place] as usize;
         let width = model.dimensions.len();
-        let change = |values: &mut Values, term, amount| {
-            if put { values.add(term, amount) } else { values.sub(term, amount) }
-        };
         for item in model.block(block) {
             let part = model.part_of(*item);
-            change(&mut self.values, Term::Price, model.price(part, place));
-            change(&mut self.values, Term::Favourites, u64::from(model.off_favourite(part, place)));
+            change(&mut self.values, Term::Price, model.price(part, place), put);
+            change(
+                &mut self.values,
+                Term::Favourites,
+                u64::from(model.off_favourite(part, place)),
+                put,
+            );
             if model.reuses(part, place) {
                 continue;
             }
-            change(&mut self.values, Term::Installs, 1);
+            change(&mut self.values, Term::Installs, 1, put);
             let free = &mut self.free[place * width..(place + 1) * width];
             exchange_amounts(free, model.needs(part), put);
             if let Some(package) = model.rules[part].shared_package {
@@ -209,7 +236,7 @@ impl<'m, 'p> State<'m, 'p> {
                 }
                 let users = &mut self.library_users[place * model.libraries.len() + number];
                 if step(users, put) {
-                    change(&mut self.values, Term::Installs, 1);
+                    change(&mut self.values, Term::Installs, 1, put);
                     exchange_amounts(free, &model.libraries[number].needs, put);
                 }
             }
@@ -218,11 +245,11 @@ impl<'m, 'p> State<'m, 'p> {
             self.members[place * model.apart_lists + *list as usize] = put;
         }
         if step(&mut self.blocks[place], put) {
-            change(&mut self.values, Term::Nodes, 1);
+            change(&mut self.values, Term::Nodes, 1, put);
         }
         let bound = model.block(block).iter().any(|item| model.rules[model.part_of(*item)].bound);
         if bound && step(&mut self.bound[place], put) {
-            change(&mut self.values, Term::Spread, 1);
+            change(&mut self.values, Term::Spread, 1, put);
         }
     }
 
@@ -230,14 +257,14 @@ impl<'m, 'p> State<'m, 'p> {
         for (partner, weight) in self.model.partners(block) {
             let host = self.host[*partner as usize];
             if host != NOWHERE && host as usize != place {
-                if put {
-                    self.values.add(Term::Uses, *weight)
-                } else {
-                    self.values.sub(Term::Uses, *weight)
-                }
+                change(&mut self.values, Term::Uses, *weight, put);
             }
         }
     }
+}
+
+fn change(values: &mut Values, term: Term, amount: u64, put: bool) {
+    if put { values.add(term, amount) } else { values.sub(term, amount) }
 }
 
 fn add(sum: &mut [u64], amounts: &[u64]) {

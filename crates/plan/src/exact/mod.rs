@@ -182,8 +182,27 @@ pub(crate) fn again(
     exact.plans.pop().filter(|found| found.score < plan.score)
 }
 
+/// Which terms the objective has: what it does not count is not looked for.
+#[derive(Clone, Copy)]
+struct Counted {
+    installs: bool,
+    favourites: bool,
+    price: bool,
+}
+
+impl Counted {
+    fn of(terms: &[Term]) -> Self {
+        Self {
+            installs: terms.contains(&Term::Installs),
+            favourites: terms.contains(&Term::Favourites),
+            price: terms.contains(&Term::Price),
+        }
+    }
+}
+
 struct Exact<'m, 'p, 's, 't> {
     state: State<'m, 'p>,
+    counted: Counted,
     search: Search,
     steps: &'s mut Steps<'t>,
     links: Links<'m, 'p>,
@@ -208,6 +227,7 @@ impl<'m, 'p, 's, 't> Exact<'m, 'p, 's, 't> {
         let kinds = twins.iter().flatten().max().map_or(0, |most| *most as usize + 1);
         Self {
             state: State::new(model),
+            counted: Counted::of(&model.objective),
             links: Links::of(model),
             largest: Largest::of(model),
             least_load: (0..model.block_count()).map(|block| least_load(model, block)).collect(),
@@ -261,7 +281,7 @@ impl<'m, 'p, 's, 't> Exact<'m, 'p, 's, 't> {
         let block = next.block;
         let mut places = next.places.clone();
         let terms = &self.model().objective;
-        places.sort_by_key(|(place, cost)| {
+        places.sort_by_cached_key(|(place, cost)| {
             (self.preference(block, *place as usize, cost, terms), *place)
         });
         let twin = self.twins[block];
@@ -324,7 +344,7 @@ impl<'m, 'p, 's, 't> Exact<'m, 'p, 's, 't> {
         let bound = model.block(block).iter().any(|item| model.rules[model.part_of(*item)].bound);
         let mut candidates = Candidates {
             block,
-            places: Vec::new(),
+            places: Vec::with_capacity(model.place_count()),
             least: Cost {
                 installs: u64::MAX,
                 favourites: u64::MAX,
@@ -374,16 +394,13 @@ impl<'m, 'p, 's, 't> Exact<'m, 'p, 's, 't> {
             let host = self.state.host[*partner as usize];
             host != NOWHERE && host as usize != place
         });
-        // What the objective does not count is not looked for.
-        let counted = |term, value: &dyn Fn() -> u64| {
-            if model.objective.contains(&term) { value() } else { 0 }
-        };
+        let Counted { installs, favourites, price } = self.counted;
         let paths = self.links.price(&self.state, block, place)?;
         Some(Cost {
-            installs: counted(Term::Installs, &|| self.state.installs(block, place)),
-            favourites: counted(Term::Favourites, &|| self.state.off_favourites(block, place)),
+            installs: if installs { self.state.installs(block, place) } else { 0 },
+            favourites: if favourites { self.state.off_favourites(block, place) } else { 0 },
             uses: uses.map(|(_, weight)| *weight).sum(),
-            price: counted(Term::Price, &|| 2 * self.state.price(block, place) + paths),
+            price: if price { 2 * self.state.price(block, place) + paths } else { 0 },
         })
     }
 

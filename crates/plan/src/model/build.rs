@@ -115,15 +115,23 @@ impl<'p> Dimensions<'p> {
 
     /// The amounts by entry and dimension.
     fn table<'a>(&self, entries: impl Iterator<Item = &'a BTreeMap<String, Amount>>) -> Vec<u64> {
-        entries.flat_map(|amounts| self.row(amounts)).collect()
+        let mut table = Vec::with_capacity(entries.size_hint().0 * self.names.len());
+        entries.for_each(|amounts| self.append(amounts, &mut table));
+        table
     }
 
     pub(super) fn row(&self, amounts: &BTreeMap<String, Amount>) -> Vec<u64> {
-        let mut row = vec![0; self.names.len()];
-        for (dimension, amount) in amounts {
-            row[self.index[dimension.as_str()]] = amount.value();
-        }
+        let mut row = Vec::with_capacity(self.names.len());
+        self.append(amounts, &mut row);
         row
+    }
+
+    fn append(&self, amounts: &BTreeMap<String, Amount>, table: &mut Vec<u64>) {
+        let start = table.len();
+        table.resize(start + self.names.len(), 0);
+        for (dimension, amount) in amounts {
+            table[start + self.index[dimension.as_str()]] = amount.value();
+        }
     }
 }
 
@@ -230,7 +238,7 @@ fn relate(model: &mut Model<'_>) -> Result<(), BadProblem> {
 /// The class of each place: places of one class differ in nothing but their names.
 fn classes(model: &Model<'_>) -> Vec<u32> {
     let mut named: Vec<&Bits> = Vec::new();
-    for rules in &model.rules {
+    for rules in model.rules.iter() {
         named.extend([rules.eligible.as_ref(), rules.favourites.as_ref()].into_iter().flatten());
     }
     let reused: Vec<&Bits> = model.rules.iter().filter_map(|rules| rules.reused.as_ref()).collect();
@@ -288,10 +296,14 @@ fn check_sums(model: &Model<'_>) -> Result<(), BadProblem> {
             return Err(too_large(format!("dimension `{dimension}`")));
         }
     }
+    let prices = |kind: usize| super::row(&model.prices, model.dimensions.len(), kind);
+    let is_priced = |kind: &usize| prices(*kind).iter().any(|price| *price > 0);
+    let priced: Vec<usize> = (0..model.problem.place.len()).filter(is_priced).collect();
     let dearest = |part: usize| {
-        (0..model.problem.place.len())
+        priced
+            .iter()
             .map(|kind| {
-                let prices = super::row(&model.prices, model.dimensions.len(), kind);
+                let prices = prices(*kind);
                 let amounts = model.needs(part).iter().zip(prices);
                 amounts
                     .map(|(amount, price)| u128::from(*amount) * u128::from(*price))

@@ -5,6 +5,7 @@ mod network;
 mod parts;
 
 pub(crate) use network::{LinkRules, Network};
+pub(crate) use parts::Rules;
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub(crate) struct Model<'p> {
     prices: Vec<u64>,
     /// By part and dimension.
     needs: Vec<u64>,
-    pub(crate) rules: Vec<PartRules>,
+    pub(crate) rules: Rules,
     pub(crate) libraries: Vec<LibraryRules>,
     /// Items that go to one place, block after block.
     block_items: Vec<u32>,
@@ -52,7 +53,7 @@ pub(crate) struct Model<'p> {
 }
 
 /// What is decided of a part, whatever else is placed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PartRules {
     /// The places that it may go to by its conditions; without it, all.
     pub(crate) eligible: Option<Bits>,

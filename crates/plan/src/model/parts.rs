@@ -1,6 +1,7 @@
 //! Where parts may go, and what they bring with them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Index;
 
 use tenure_expr::Expr;
 
@@ -69,28 +70,77 @@ impl<'p> Libraries<'p> {
         }
         path.push(number);
         for package in &problem.library[number].depends {
-            let at = format!("library `{}`, depends", title(number));
-            self.close(problem, self.find(&at, package)?, path, closure)?;
+            let at = || format!("library `{}`, depends", title(number));
+            self.close(problem, self.find(at, package)?, path, closure)?;
         }
         path.pop();
         Ok(())
     }
 
-    fn find(&self, at: &str, package: &Package) -> Result<usize, BadProblem> {
+    fn find(&self, at: impl Fn() -> String, package: &Package) -> Result<usize, BadProblem> {
         self.index.get(package).copied().ok_or_else(|| {
             BadProblem::new(
-                at,
+                at(),
                 format!("no library has the package `{package}`; add a [[library]]"),
             )
         })
     }
 
-    fn needed_by(&self, at: &str, packages: &[Package]) -> Result<Vec<u32>, BadProblem> {
+    fn needed_by(&self, part: &Part) -> Result<Vec<u32>, BadProblem> {
         let mut needed = BTreeSet::new();
-        for package in packages {
+        for package in &part.depends {
+            let at = || format!("part `{}`, depends", part.name);
             needed.extend(&self.closure[self.find(at, package)?]);
         }
         Ok(needed.into_iter().map(as_u32).collect())
+    }
+}
+
+/// The rules of each part, kept once for all that have none.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    of: Vec<u32>,
+    kinds: Vec<PartRules>,
+}
+
+impl Rules {
+    fn for_parts(count: usize) -> Self {
+        Self { of: Vec::with_capacity(count), kinds: vec![PartRules::default()] }
+    }
+
+    fn push(&mut self, rules: PartRules) {
+        if rules == PartRules::default() {
+            self.of.push(0);
+        } else {
+            self.of.push(as_u32(self.kinds.len()));
+            self.kinds.push(rules);
+        }
+    }
+
+    fn change(&mut self, part: usize) -> &mut PartRules {
+        if self.of[part] == 0 {
+            self.of[part] = as_u32(self.kinds.len());
+            self.kinds.push(PartRules::default());
+        }
+        &mut self.kinds[self.of[part] as usize]
+    }
+
+    /// Whether no part has any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kinds.len() == 1
+    }
+
+    /// All rules that parts have, and those that none may have.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PartRules> {
+        self.kinds.iter()
+    }
+}
+
+impl Index<usize> for Rules {
+    type Output = PartRules;
+
+    fn index(&self, part: usize) -> &PartRules {
+        &self.kinds[self.of[part] as usize]
     }
 }
 
@@ -100,17 +150,16 @@ pub(super) fn rules(
     places: &Names<'_>,
     items: &Names<'_>,
     libraries: &Libraries<'_>,
-) -> Result<(Vec<PartRules>, usize), BadProblem> {
+) -> Result<(Rules, usize), BadProblem> {
     let mut conditions = Conditions::default();
     let shared = shared_packages(problem);
-    let mut rules = Vec::with_capacity(problem.part.len());
+    let mut rules = Rules::for_parts(problem.part.len());
     for part in &problem.part {
-        let at = |key: &str| format!("part `{}`, {key}", part.name);
         rules.push(PartRules {
             eligible: eligible(problem, part, places, &mut conditions)?,
             reused: reused(problem, part),
             favourites: favourites(part, places)?,
-            libraries: libraries.needed_by(&at("depends"), &part.depends)?,
+            libraries: libraries.needed_by(part)?,
             shared_package: part.package.as_ref().and_then(|package| shared.get(package).copied()),
             bound: false,
         });
@@ -119,7 +168,7 @@ pub(super) fn rules(
         for (key, name) in [("from", &uses.from), ("to", &uses.to)] {
             let item = items.resolve(&format!("uses[{index}].{key}"), name)?.start;
             let part = (0..problem.part.len()).find(|part| items.copies(*part).contains(&item));
-            part.into_iter().for_each(|part| rules[part].bound = true);
+            part.into_iter().for_each(|part| rules.change(part).bound = true);
         }
     }
     Ok((rules, shared.len()))

@@ -42,15 +42,22 @@ impl Rooms {
             rooms.most[(leaves + bin) * width..(leaves + bin + 1) * width]
                 .copy_from_slice(capacity);
         }
-        (1..leaves).rev().for_each(|node| rooms.refresh(node));
+        for node in (1..leaves).rev() {
+            rooms.refresh(node);
+        }
         rooms
     }
 
-    fn refresh(&mut self, node: usize) {
+    /// Whether it has changed.
+    fn refresh(&mut self, node: usize) -> bool {
+        let mut changed = false;
         for dimension in 0..self.width {
             let child = |child: usize| self.most[child * self.width + dimension];
-            self.most[node * self.width + dimension] = child(2 * node).max(child(2 * node + 1));
+            let most = child(2 * node).max(child(2 * node + 1));
+            changed |=
+                std::mem::replace(&mut self.most[node * self.width + dimension], most) != most;
         }
+        changed
     }
 
     fn fits(&self, node: usize, size: &[u64]) -> bool {
@@ -79,9 +86,8 @@ impl Rooms {
         for (dimension, size) in size.iter().enumerate() {
             self.most[node * self.width + dimension] -= size;
         }
-        while node > 1 {
+        while node > 1 && self.refresh(node / 2) {
             node /= 2;
-            self.refresh(node);
         }
     }
 }
