@@ -17,6 +17,7 @@ use tenure_sim::workload::WorkloadError;
 use thiserror::Error;
 
 use crate::live::plan::PlanError;
+use crate::plan::outside::SolverError;
 use crate::workload::ShowError;
 
 /// Something went wrong.
@@ -212,6 +213,16 @@ pub(crate) enum Error {
     /// No plan was found.
     #[error("no plan for `{0}` was found yet")]
     NoPlanYet(String),
+    /// A program has not solved a problem.
+    #[error("{} has not solved `{problem}`: {error}", .solver.display())]
+    Solver {
+        /// The program.
+        solver: PathBuf,
+        /// The problem.
+        problem: String,
+        /// Why not.
+        error: Box<SolverError>,
+    },
     /// A plan of packages is not as it was to be.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -250,6 +261,10 @@ impl Error {
             | Self::Plan(PlanError::TimedOut { .. })
             | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
             Self::Plan(PlanError::Busy(_)) => BUSY,
+            Self::Solver { error, .. } if matches!(**error, SolverError::TimedOut(_)) => TIMED_OUT,
+            Self::Solver { error, .. } if matches!(**error, SolverError::Interrupted) => {
+                INTERRUPTED
+            }
             Self::NotJoined(_) => DENIED,
             Self::NoKey(_) => NO_SUCH,
             Self::Interrupted(_) => INTERRUPTED,
@@ -293,6 +308,7 @@ impl Error {
             | Self::NotFlexed(_)
             | Self::NotModified(_)
             | Self::Plan(PlanError::NotInstalled { .. })
+            | Self::Solver { .. }
             | Self::Write(_) => FAILED,
         }
     }
@@ -380,6 +396,7 @@ impl Error {
                 Some("give it more steps with `--steps`, or more time with `--limit`".to_owned())
             }
             Self::Plan(error) => Some(error.help()),
+            Self::Solver { error, .. } => error.help().map(ToOwned::to_owned),
             Self::NoPlan(_)
             | Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)

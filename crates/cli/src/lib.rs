@@ -27,6 +27,7 @@ mod simulate;
 mod table;
 mod text;
 mod when;
+mod xml;
 #[cfg(test)]
 mod tests;
 pub mod workload;

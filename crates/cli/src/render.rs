@@ -35,6 +35,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
             writeln!(console.err, "{}", config(error, text, console.color))
         }
         Error::File { .. }
+        | Error::Solver { .. }
         | Error::Workload(_)
         | Error::PastEnd { .. }
         | Error::Emulation { .. }
@@ -187,7 +188,8 @@ impl Facts {
                 let message = facts.message.split("\n\n").next().unwrap_or_default();
                 facts.message = message.trim_start_matches("error: ").to_owned();
             }
-            Error::Workload(_)
+            Error::Solver { .. }
+            | Error::Workload(_)
             | Error::PastEnd { .. }
             | Error::Emulation { .. }
             | Error::Incomplete { .. }

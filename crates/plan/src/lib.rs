@@ -42,6 +42,7 @@ mod model;
 mod names;
 mod pack;
 mod package;
+mod plain;
 mod problem;
 mod render;
 mod score;

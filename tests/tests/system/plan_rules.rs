@@ -128,6 +128,43 @@ fn what_is_installed_is_reused_and_asked_for_by_its_identity() {
     assert_ne!(nodes_of(&proposed(&deployment, &[part("web", "")]), "web"), at);
 }
 
+/// A package of gCube with this attribute.
+fn in_xml(attribute: &str) -> String {
+    format!(
+        "<Package {attribute}><ServiceClass>svc</ServiceClass><ServiceName>web</ServiceName>\
+         <ServiceVersion>1.0</ServiceVersion><PackageName>main</PackageName>\
+         <PackageVersion>1.0</PackageVersion></Package>"
+    )
+}
+
+#[test]
+fn a_request_and_a_report_are_taken_as_gcube_writes_them() {
+    let deployment = deployment("");
+    let [request, report] =
+        ["request.xml", "report.xml"].map(|file| deployment.data.path().join(file));
+    let propose = |group: &str, list: &str| {
+        let package = in_xml("reuse='true'");
+        fs::write(&request, format!("<GHN>{package}{group}</GHN>{list}")).expect("a file");
+        deployment.json(&format!("plan propose {}", request.display()))
+    };
+    let plan = propose("", "<GHNList><GHN>alpha/u1</GHN><GHN>beta/u0</GHN></GHNList>");
+    let at = nodes_of(&plan, "svc/web/1.0/main/1.0");
+    assert!(at == json!(["alpha/u1"]) || at == json!(["beta/u0"]), "{plan}");
+    let plan = deployment.json(&format!("plan accept {}", name(&plan)));
+    let node = at[0].as_str().expect("a node");
+    let done = format!("<GHN id='{node}'>{}</GHN>", in_xml("status='succeeded'"));
+    fs::write(&report, done).expect("a file");
+    let shown = deployment.json(&format!("plan report {} {}", name(&plan), report.display()));
+    assert_eq!(shown["state"], "installed");
+    // Without a list all nodes of the slice count, and an instance that is there is reused.
+    let again = propose("", "");
+    assert_eq!((nodes_of(&again, "svc/web/1.0/main/1.0"), packages(&again)), (at, Vec::new()));
+    // The list of a group counts for it.
+    let group = "<GHNList><GHN>alpha/u0</GHN></GHNList>";
+    let third = propose(group, "<GHNList><GHN>beta/u0</GHN></GHNList>");
+    assert_eq!(nodes_of(&third, "svc/web/1.0/main/1.0"), json!(["alpha/u0"]));
+}
+
 #[test]
 fn lists_of_nodes_and_relations_between_parts_are_kept_and_plans_beside_each_other_are_listed() {
     let deployment = deployment("");

@@ -190,7 +190,9 @@ or the same in XML:
   <report>
     <package node=\"alpha/u0\" name=\"svc/web/1.0/main/1.0\"/>
     <package node=\"alpha/u1\" name=\"svc/web/1.0/main/1.0\" error=\"no space left\"/>
-  </report>";
+  </report>
+
+or as gCube writes it (docs/PLANNING.md).";
 
 /// Why a plan is not as it was to be.
 #[derive(Debug, ThisError)]
@@ -242,7 +244,7 @@ impl PlanError {
 pub(crate) fn propose(args: &ProposeArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let ProposeArgs { endpoint, file, slice, manager, hold, on_failure, accept, lease, wait } =
         args;
-    let problem = plan::read::problem(file)?;
+    let problem = plan::read::over_nodes(file)?;
     let wanted =
         WantedPackages::try_from(problem).map_err(|message| plan::read::wrong(file, &message))?;
     let proposal = PlanProposal {

@@ -1,8 +1,11 @@
 //! Reports on packages as files have them: JSON, or XML.
 
-use roxmltree::{Document, Node};
+use roxmltree::Node;
 use tenure_core::service_manager::plan::PackageReport;
 use thiserror::Error as ThisError;
+
+use crate::plan::gcube;
+use crate::xml::{self, BadXml, expect, inside, wrong};
 
 /// Why a report cannot be read.
 #[derive(Debug, ThisError)]
@@ -10,77 +13,43 @@ pub(crate) enum BadReport {
     /// It is no JSON, or says something else.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// It is no XML; the parser names the place.
-    #[error("{0}")]
-    Xml(roxmltree::Error),
-    /// It is XML that says something else.
-    #[error("{message} at {at}")]
-    Strange {
-        /// What is wrong.
-        message: String,
-        /// Where, by line and column.
-        at: roxmltree::TextPos,
-    },
+    /// It is no XML, or says something else.
+    #[error(transparent)]
+    Xml(#[from] BadXml),
 }
 
-/// Reads reports; a text that begins with `<` is XML.
+/// Reads reports; a text that begins with `<` is XML, in the words of gCube or in ours.
 pub(crate) fn read(text: &str) -> Result<Vec<PackageReport>, BadReport> {
     if !text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
         return Ok(serde_json::from_str(text)?);
     }
-    let document = Document::parse(text).map_err(|error| located(error, text))?;
-    let root = document.root_element();
-    expect(root, "report", &[])?;
-    root.children().filter(|child| !is_filler(*child)).map(package).collect()
+    let reports = xml::read(text, |elements| match elements {
+        [first, ..] if first.has_tag_name("GHN") => gcube::reports(elements),
+        [_, second, ..] => Err(wrong(*second, "there is one <report>".to_owned())),
+        [report] => packages(*report),
+        [] => Ok(Vec::new()),
+    });
+    Ok(reports?)
+}
+
+/// `<report><package .../>...</report>`
+fn packages(report: Node<'_, '_>) -> Result<Vec<PackageReport>, BadXml> {
+    expect(report, "report", &[])?;
+    inside(report).map(package).collect()
 }
 
 /// `<package node="alpha/u0" name="svc/web/1.0/main/1.0" error="no space left"/>`
-fn package(node: Node<'_, '_>) -> Result<PackageReport, BadReport> {
+fn package(node: Node<'_, '_>) -> Result<PackageReport, BadXml> {
     expect(node, "package", &["node", "name", "error"])?;
-    if let Some(inner) = node.children().find(|child| !is_filler(*child)) {
-        return Err(strange(inner, "a <package> has nothing inside".to_owned()));
+    if let Some(inner) = inside(node).next() {
+        return Err(wrong(inner, "a <package> has nothing inside".to_owned()));
     }
     let needed = |name: &str| {
         let value = node.attribute(name).map(ToOwned::to_owned);
-        value.ok_or_else(|| strange(node, format!("a <package> needs `{name}`")))
+        value.ok_or_else(|| wrong(node, format!("a <package> needs `{name}`")))
     };
     let error = node.attribute("error").map(ToOwned::to_owned);
     Ok(PackageReport { node: needed("node")?, package: needed("name")?, error })
-}
-
-/// Whether an element has this name, and no other attributes than these.
-fn expect(node: Node<'_, '_>, name: &str, attributes: &[&str]) -> Result<(), BadReport> {
-    if !node.has_tag_name(name) {
-        return Err(strange(node, format!("<{name}> is expected")));
-    }
-    match node.attributes().find(|given| !attributes.contains(&given.name())) {
-        Some(given) => Err(strange(node, format!("<{name}> has no `{}`", given.name()))),
-        None => Ok(()),
-    }
-}
-
-/// Whether it is a comment, or space between elements.
-fn is_filler(node: Node<'_, '_>) -> bool {
-    let blank = node.text().is_none_or(|text| text.trim().is_empty());
-    node.is_comment() || node.is_pi() || (node.is_text() && blank)
-}
-
-/// The parser names no place where the outermost element is not closed: it is the end of the text.
-fn located(error: roxmltree::Error, text: &str) -> BadReport {
-    if !matches!(error, roxmltree::Error::UnclosedRootNode) {
-        return BadReport::Xml(error);
-    }
-    let row = 1 + text.matches('\n').count();
-    let column = 1 + text.chars().rev().take_while(|&c| c != '\n').count();
-    let at = roxmltree::TextPos::new(
-        u32::try_from(row).unwrap_or(u32::MAX),
-        u32::try_from(column).unwrap_or(u32::MAX),
-    );
-    BadReport::Strange { message: error.to_string(), at }
-}
-
-fn strange(node: Node<'_, '_>, message: String) -> BadReport {
-    BadReport::Strange { message, at: node.document().text_pos_at(node.range().start) }
 }
 
 #[cfg(test)]
@@ -113,10 +82,9 @@ mod tests {
         assert_eq!(wrong(twice), "<package> has no `version` at 1:9");
         let inside = "<report><package node='a' name='b'><error/></package></report>";
         assert_eq!(wrong(inside), "a <package> has nothing inside at 1:36");
-        assert_eq!(
-            wrong("<report>\n <!-- -->"),
-            "the root node was opened but never closed at 2:10"
-        );
+        assert_eq!(wrong("<report>\n <!-- -->"), "<report> is not closed at 2:10");
+        assert_eq!(wrong("<report/><report/>"), "there is one <report> at 1:10");
+        assert_eq!(wrong("<!-- -->"), "there is no element at 1:1");
         assert!(wrong("<report><package").contains("1:"), "{}", wrong("<report><package"));
         assert!(wrong("[{]").contains("line 1 column 3"), "{}", wrong("[{]"));
     }

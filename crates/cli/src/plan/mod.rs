@@ -2,19 +2,18 @@
 
 mod export;
 mod foreign;
+pub(crate) mod gcube;
+pub(crate) mod outside;
 pub(crate) mod read;
 mod show;
+mod solver;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use tenure_plan::{
-    Answer, BadProblem, CheckError, Problem, Settings, Solver, Status, check, coordinate,
-    solve_until,
-};
+use tenure_plan::{Answer, CheckError, Problem, Settings, Status, check};
 
 use crate::Console;
 use crate::args::SummaryFormat;
@@ -55,23 +54,23 @@ pub(crate) enum PlanCommand {
 #[derive(Args, Debug)]
 #[command(after_help = SOLVE)]
 pub(crate) struct SolveArgs {
-    /// Problems: .toml, .json, .jsonl, .vbp, .bpp, .txt of the OR-Library, plain or .gz
+    /// Problems: .toml, .json, .jsonl, .xml of gCube, .vbp, .bpp, .txt of the OR-Library, plain or .gz
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// The most steps for each problem; a step is one partial plan
+    /// The most steps for each problem; a step is one partial plan. Of a program, the steps to check its claim
     #[arg(long, value_name = "N", default_value_t = Settings::STEPS)]
     steps: u64,
 
-    /// The longest time for each problem, such as 1s; the answer then depends on the machine
+    /// The longest time for each problem, such as 1s; the answer then depends on the machine. Of a program, 1 min
     #[arg(long, value_name = "TIME", value_parser = limit)]
     limit: Option<Duration>,
 
-    /// The solver
-    #[arg(long, value_enum, default_value_t)]
-    solver: SolverName,
+    /// The solver, or a program by a path with a `/`, which answers each problem (docs/PLANNING.md)
+    #[arg(long, value_parser = solver::Parser::default(), default_value = "auto")]
+    solver: solver::Choice,
 
-    /// How many other plans to find
+    /// How many other plans to find; none by programs
     #[arg(long, value_name = "K", default_value_t = 0)]
     alternatives: usize,
 
@@ -95,6 +94,7 @@ Examples:
   tenure plan solve config/planning/web.toml --without node-b --alternatives 3
   tenure plan solve config/planning/two-domains.toml --coordinate domain
   tenure plan solve requests.jsonl -o jsonl --limit 1s
+  tenure plan solve config/planning/packages.toml --solver config/planning/first-fit.py
 
 Exit codes: 0 a plan is printed, of several problems all are answered; 1 error, 2 a bad problem,
 3 there is no plan, 124 none was found in the steps or the time";
@@ -109,34 +109,6 @@ pub(crate) enum PlanFormat {
     Json,
     /// One JSON object a line
     Jsonl,
-}
-
-/// The solvers by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum SolverName {
-    /// Largest part first, each on the first place with room
-    FirstFit,
-    /// Simple rules, then improvements until the steps run out
-    Search,
-    /// Prove that there is no better plan, or none at all
-    Exact,
-    /// The first plan found
-    Any,
-    /// What suits the problem
-    #[default]
-    Auto,
-}
-
-impl From<SolverName> for Solver {
-    fn from(name: SolverName) -> Self {
-        match name {
-            SolverName::FirstFit => Self::FirstFit,
-            SolverName::Search => Self::Search,
-            SolverName::Exact => Self::Exact,
-            SolverName::Any => Self::Any,
-            SolverName::Auto => Self::Auto,
-        }
-    }
 }
 
 /// Check a plan against its problem.
@@ -164,13 +136,33 @@ Examples:
 
 Exit codes: 0 the plan keeps all rules, 1 it breaks some, 2 a bad problem";
 
-/// An answer with the time that it took.
+/// An answer with what it took.
 #[derive(Serialize)]
 struct Timed {
     #[serde(flatten)]
     answer: Answer,
-    /// Seconds of processor time.
-    cpu_s: f64,
+    #[serde(flatten)]
+    by: By,
+}
+
+/// Who has answered.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum By {
+    /// Our solvers.
+    Us {
+        /// Seconds of processor time.
+        cpu_s: f64,
+    },
+    /// A program.
+    Program {
+        /// Its path.
+        solver: String,
+        /// Seconds until its answer was checked.
+        wall_s: f64,
+        /// Whether what is said of its plan was not proven here.
+        claimed: bool,
+    },
 }
 
 pub(crate) fn run(command: &PlanCommand, console: &mut Console<'_>) -> Result<(), Error> {
@@ -189,12 +181,7 @@ pub(crate) fn run(command: &PlanCommand, console: &mut Console<'_>) -> Result<()
 }
 
 fn solve(args: &SolveArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let settings = Settings {
-        solver: args.solver.into(),
-        steps: args.steps,
-        alternatives: args.alternatives,
-        explain: true,
-    };
+    let mut solver = solver::Solving::new(args)?;
     let mut problems = Vec::new();
     for file in &args.files {
         problems.extend(read::problems(file)?.into_iter().map(|problem| (file.clone(), problem)));
@@ -206,8 +193,7 @@ fn solve(args: &SolveArgs, console: &mut Console<'_>) -> Result<(), Error> {
             problem =
                 problem.without(place).map_err(|error| read::bad(&file, &problem.name, &error))?;
         }
-        let answer = answer(&problem, &settings, args)
-            .map_err(|error| read::bad(&file, &problem.name, &error))?;
+        let answer = solver.answer(&file, &problem)?;
         if args.output == PlanFormat::Jsonl {
             show::line(&answer, console)?;
         }
@@ -224,39 +210,6 @@ fn solve(args: &SolveArgs, console: &mut Console<'_>) -> Result<(), Error> {
         PlanFormat::Jsonl => {}
     }
     verdict(&answers, several)
-}
-
-/// How often a coordinator asks the domains.
-const TRIES: u32 = 16;
-
-fn answer(problem: &Problem, settings: &Settings, args: &SolveArgs) -> Result<Timed, BadProblem> {
-    let processor = processor_time();
-    let answer = match &args.coordinate {
-        Some(by) => coordinate(problem, by, TRIES, settings)?.answer,
-        None => within(args.limit, problem, settings)?,
-    };
-    Ok(Timed { answer, cpu_s: (processor_time() - processor).as_secs_f64() })
-}
-
-fn within(
-    limit: Option<Duration>,
-    problem: &Problem,
-    settings: &Settings,
-) -> Result<Answer, BadProblem> {
-    let wall = Instant::now();
-    let expired = || limit.is_some_and(|limit| wall.elapsed() >= limit);
-    // With a time limit alone, steps are no limit.
-    let steps = if limit.is_some() && settings.steps == Settings::STEPS {
-        u64::MAX
-    } else {
-        settings.steps
-    };
-    solve_until(problem, &Settings { steps, ..*settings }, &expired)
-}
-
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// What the exit code says.

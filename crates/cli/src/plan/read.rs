@@ -9,8 +9,9 @@ use serde::de::DeserializeOwned;
 use tenure_plan::{Answer, BadProblem, Problem};
 
 use crate::error::Error;
+use crate::xml;
 
-use super::foreign;
+use super::{foreign, gcube};
 
 /// The largest file that is read, once inflated.
 const MAX_BYTES: u64 = 1 << 30;
@@ -36,6 +37,20 @@ pub(crate) fn problem(file: &Path) -> Result<Problem, Error> {
         )),
         None => Err(wrong(file, "there is no problem in it")),
     }
+}
+
+/// What a file asks for over the nodes of a deployment; lists of nodes in XML say nothing of what nodes have.
+pub(crate) fn over_nodes(file: &Path) -> Result<Problem, Error> {
+    let mut problem = problem(file)?;
+    if is_xml(file) {
+        problem.place.clear();
+    }
+    Ok(problem)
+}
+
+fn is_xml(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    name.trim_end_matches(".gz").ends_with(".xml")
 }
 
 /// A plan, or an answer with one.
@@ -66,9 +81,13 @@ pub(super) fn problems(file: &Path) -> Result<Vec<Problem>, Error> {
         "vbp" => vec![foreign::vbp(&text, stem).map_err(|message| wrong(file, &message))?],
         "bpp" => vec![foreign::bpp(&text, stem).map_err(|message| wrong(file, &message))?],
         "txt" => foreign::or_library(&text).map_err(|message| wrong(file, &message))?,
+        "xml" => vec![
+            xml::read(&text, |elements| gcube::problem(elements, stem))
+                .map_err(|error| wrong(file, &error.to_string()))?,
+        ],
         other => {
             let message = format!(
-                "`.{other}` is no format of problems; known: toml, json, jsonl, vbp, bpp, txt"
+                "`.{other}` is no format of problems; known: toml, json, jsonl, xml, vbp, bpp, txt"
             );
             return Err(wrong(file, &message));
         }

@@ -8,7 +8,7 @@ use crate::Console;
 use crate::error::Error;
 use crate::text::printable;
 
-use super::Timed;
+use super::{By, Timed};
 
 /// The width of tables where the output is no terminal.
 const WIDTH: u16 = 100;
@@ -35,15 +35,15 @@ pub(super) fn json(
 
 /// A line for each problem.
 pub(super) fn list(answers: &[(Problem, Timed)], console: &mut Console<'_>) -> Result<(), Error> {
-    let mut table = table(console, &["PROBLEM", "STATUS", "OBJECTIVE", "BOUND", "STEPS", "CPU"]);
-    for (problem, Timed { answer, cpu_s }) in answers {
+    let mut table = table(console, &["PROBLEM", "STATUS", "OBJECTIVE", "BOUND", "STEPS", "TIME"]);
+    for (problem, Timed { answer, by }) in answers {
         table.add_row([
             printable(&problem.name).into_owned(),
-            answer.status.to_string(),
+            format!("{}{}", answer.status, if by.claims() { ", as claimed" } else { "" }),
             answer.objective.as_ref().map(ToString::to_string).unwrap_or_default(),
             bound(answer),
             answer.steps.to_string(),
-            milliseconds(*cpu_s),
+            by.time(),
         ]);
     }
     writeln!(console.out, "{}", trimmed(&table))?;
@@ -56,8 +56,16 @@ fn bound(answer: &Answer) -> String {
     bound.map(ToString::to_string).unwrap_or_default()
 }
 
-fn milliseconds(seconds: f64) -> String {
-    format!("{:.1} ms", seconds * 1e3)
+impl By {
+    /// Whether nothing but the word of a program stands behind the status.
+    fn claims(&self) -> bool {
+        matches!(self, Self::Program { claimed: true, .. })
+    }
+
+    fn time(&self) -> String {
+        let (Self::Us { cpu_s: seconds } | Self::Program { wall_s: seconds, .. }) = self;
+        format!("{:.1} ms", seconds * 1e3)
+    }
 }
 
 /// A problem with its plan, or why there is none.
@@ -66,17 +74,15 @@ pub(super) fn one(
     timed: &Timed,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let Timed { answer, cpu_s } = timed;
+    let Timed { answer, by } = timed;
     let objective =
         answer.objective.as_ref().map(|objective| format!(": {objective}")).unwrap_or_default();
     let name = printable(&problem.name);
-    writeln!(
-        console.out,
-        "{name}: {}{objective} ({} steps, {})",
-        answer.status,
-        answer.steps,
-        milliseconds(*cpu_s)
-    )?;
+    let (status, steps, time) = (answer.status, answer.steps, by.time());
+    writeln!(console.out, "{name}: {status}{objective} ({steps} steps, {time})")?;
+    if let By::Program { solver, claimed: true, .. } = by {
+        writeln!(console.out, "`{status}` is what {} claims", printable(solver))?;
+    }
     let bound = bound(answer);
     if !bound.is_empty() {
         writeln!(console.out, "no plan is below {bound}")?;
