@@ -56,6 +56,11 @@ fn the_cheapest_sites_and_paths_are_planned_held_and_leased_together_and_survive
     let plan = &planned[0]["offers"][0];
     assert_eq!(parts(plan), ["2 node at nice", "1 node at lyon", "60 lyon-nice at backbone"]);
     assert!(leased(&deployment).is_empty(), "a plan books nothing");
+    let shown = deployment.tenure(&format!("{request} --as guest --plan"));
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let all = planned[0]["offers"].as_array().expect("offers").iter();
+    let bars = shown.lines().filter(|line| line.contains('█'));
+    assert_eq!(bars.count(), all.map(|offer| parts(offer).len()).sum::<usize>(), "{shown}");
 
     deployment.json(&format!("{request} --as guest --wait"));
     let first = ["2 node at nice", "1 node at lyon", "60 lyon-nice at backbone"];

@@ -6,6 +6,7 @@ mod availability;
 mod delegation;
 mod demand;
 mod experiment;
+mod gantt;
 mod doctor;
 mod interrupt;
 mod keys;

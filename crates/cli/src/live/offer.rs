@@ -4,6 +4,7 @@ use serde::Serialize;
 use tenure_node::api::{InTheWayView, LeaseName, LeaseView, OfferView, Request};
 
 use super::args::{Change, Output, WaitArgs};
+use super::gantt;
 use super::interrupt::Interrupt;
 use super::lease::{follow, list};
 use super::{connect_to, print};
@@ -72,6 +73,10 @@ pub(super) fn show(lease: &LeaseView, console: &mut Console<'_>) -> Result<(), E
     }
     let parts: Vec<OfferRow> = lease.offers.iter().flat_map(rows_of).collect();
     writeln!(console.out, "\n{}", print::table(&parts, console.width))?;
+    let planned = lease.state == "planned";
+    if let Some(chart) = planned.then(|| gantt::chart(&lease.offers, console.width)).flatten() {
+        writeln!(console.out, "\n{chart}\n")?;
+    }
     for offer in &lease.offers {
         if let Some(cost) = &offer.cost {
             text::line(console.out, format_args!("offer {} costs {cost}", offer.offer))?;
