@@ -218,6 +218,7 @@ scripts! {
     key_revoked
     keys_learned_by_ticket
     peers_by_invitation
+    leases_packed
     packages_in_order
     packages_leased
     packages_leased_through_crashes

@@ -190,6 +190,7 @@ const POINTS: &[&str] = &[
     "nodes of a plan are extended and given back",
     "nodes of a plan are refused",
     "a plan that leases through crashes",
+    "leases are packed whole",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

@@ -9,6 +9,7 @@ use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::mapper::co_allocate::CoAllocate;
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::pack::Pack;
 use tenure_core::mapper::queue::Queue;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
@@ -21,6 +22,7 @@ use tenure_core::runtime::Input;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
+use tenure_core::site_authority::mapper::SiteAuthorityMapper;
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stacks, Stock};
 
 use super::audit::Audit;
@@ -101,9 +103,16 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
     Ok(match role {
         Role::SiteAuthority => {
             let plan = plan(&setup, args)?;
+            let packs = match args.option("mapper").as_deref() {
+                None => false,
+                Some("pack") => true,
+                Some(other) => return Err(format!("`{other}` is no mapper of a site in scripts")),
+            };
             Box::new(move || {
                 let actor = SiteAuthority::new(setup.clone(), plan.clone());
-                HostedActor::site_authority(actor, Box::new(FirstFit {}))
+                let mapper: Box<dyn SiteAuthorityMapper> =
+                    if packs { Box::new(Pack::default()) } else { Box::new(FirstFit {}) };
+                HostedActor::site_authority(actor, mapper)
             })
         }
         Role::Broker => {

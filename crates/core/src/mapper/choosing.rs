@@ -1,4 +1,4 @@
-//! `pack`, `spread`, `least-worn`: which of the free units a lease gets.
+//! `spread`, `least-worn`: which of the free units a lease gets; and best fit, which is a part of `pack`.
 //!
 //! Each looks at all free units of a type once a round, and then at as many as it takes.
 
@@ -11,17 +11,6 @@ use crate::model::name::Name;
 use crate::site_authority::mapper::{
     Assignment, Decision, SiteAuthorityMapper, StockView, View, Waiting,
 };
-
-/// Keeps groups of units whole for large leases: a lease gets the units of the group that has the fewest
-/// free ones and yet enough, or, if none has enough, of the largest groups (best fit; Johnson, *Fast
-/// algorithms for bin packing*, 1974).
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pack {
-    /// The attribute of units that names their group.
-    #[serde(default = "rack")]
-    by: Name,
-}
 
 /// Spreads a lease over groups of units, so that the loss of one group takes as few of its units as can be:
 /// one unit after the other comes from the group that has given it the fewest, of these from the one with
@@ -41,13 +30,6 @@ pub struct LeastWorn {}
 
 fn rack() -> Name {
     Name::literal("rack")
-}
-
-impl SiteAuthorityMapper for Pack {
-    fn decide(&self, view: &View) -> Decision {
-        let reason = format!("packed by `{}`", self.by);
-        assign(view, &reason, |stock| Groups::by(stock, &self.by), pack)
-    }
 }
 
 impl SiteAuthorityMapper for Spread {
@@ -92,7 +74,7 @@ type Candidate = (u32, bool, UnitId);
 
 /// The units of one type that this round has not given away, by group, the best of each first.
 #[derive(Clone, Debug)]
-struct Groups(BTreeMap<String, BTreeSet<Candidate>>);
+pub(super) struct Groups(BTreeMap<String, BTreeSet<Candidate>>);
 
 impl Groups {
     fn new(stock: &StockView, place: impl Fn(UnitId) -> (String, u32)) -> Self {
@@ -106,7 +88,7 @@ impl Groups {
     }
 
     /// By the value of an attribute; units without it are one group.
-    fn by(stock: &StockView, attribute: &Name) -> Self {
+    pub(super) fn by(stock: &StockView, attribute: &Name) -> Self {
         let value = |unit: &UnitId| stock.known.get(unit)?.attributes.get(attribute);
         Self::new(stock, |unit| (value(&unit).map(ToString::to_string).unwrap_or_default(), 0))
     }
@@ -118,7 +100,12 @@ impl Groups {
     }
 
     /// Takes the best units of a group that did not fail the lease.
-    fn take(&mut self, group: &str, most: usize, failed: &BTreeSet<UnitId>) -> Vec<UnitId> {
+    pub(super) fn take(
+        &mut self,
+        group: &str,
+        most: usize,
+        failed: &BTreeSet<UnitId>,
+    ) -> Vec<UnitId> {
         let Some(units) = self.0.get_mut(group) else { return Vec::new() };
         let good = units.iter().filter(|(.., unit)| !failed.contains(unit));
         let taken: Vec<Candidate> = good.take(most).copied().collect();
@@ -129,7 +116,7 @@ impl Groups {
     }
 
     /// The groups [by](Self::by) an attribute, each with how many units of it a lease can have.
-    fn sizes(&self, failed: &BTreeSet<UnitId>) -> Vec<(String, usize)> {
+    pub(super) fn sizes(&self, failed: &BTreeSet<UnitId>) -> Vec<(String, usize)> {
         let good = |units: &BTreeSet<Candidate>| {
             let has = |unit: UnitId| {
                 units.contains(&(0, false, unit)) || units.contains(&(0, true, unit))
@@ -141,7 +128,9 @@ impl Groups {
     }
 }
 
-fn pack(groups: &mut Groups, waiting: &Waiting) -> Vec<UnitId> {
+/// Units of the group that has the fewest free ones and yet enough or, if none has enough, of the largest
+/// groups (best fit; Johnson, *Fast algorithms for bin packing*, 1974).
+pub(super) fn best_fit(groups: &mut Groups, waiting: &Waiting) -> Vec<UnitId> {
     let mut units = Vec::new();
     loop {
         let wanted = waiting.lacks as usize - units.len();
@@ -222,12 +211,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packed_units_are_of_the_smallest_group_that_has_enough(
+        fn units_by_best_fit_are_of_the_smallest_group_that_has_enough(
             before in groups(),
             lacks in 1..20u32,
         ) {
             let wanted = lacks as usize;
-            let units = pack(&mut before.clone(), &waiting(lacks, BTreeSet::new()));
+            let units = best_fit(&mut before.clone(), &waiting(lacks, BTreeSet::new()));
             let (sizes, taken) = (sizes(&before), taken(&before, &units));
             prop_assert_eq!(units.len(), wanted.min(sizes.values().sum()));
             let enough = sizes.values().copied().filter(|size| *size >= wanted).min();

@@ -16,6 +16,7 @@ pub mod fcfs;
 pub mod first_fit;
 mod flop_flip;
 pub mod jobs;
+pub mod pack;
 pub mod place;
 pub mod priority;
 pub mod queue;

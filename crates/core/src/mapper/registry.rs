@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::adaptive::Adaptive;
 use super::auction::Auction;
-use super::choosing::{LeastWorn, Pack, Spread};
+use super::choosing::{LeastWorn, Spread};
 use super::co_allocate::CoAllocate;
 use super::deploy::Deploy;
 use super::experiments::Experiments;
@@ -17,6 +17,7 @@ use super::fair_share::FairShare;
 use super::fcfs::Fcfs;
 use super::first_fit::FirstFit;
 use super::jobs::Jobs;
+use super::pack::Pack;
 use super::priority::Priority;
 use super::static_list::StaticList;
 use crate::broker::mapper::BrokerMapper;
