@@ -243,6 +243,10 @@ mutants! {
     EndedPlanHolds,
     /// What a plan installed that is rolled back stays.
     RolledBackStays,
+    /// Packages are installed before those that they depend on.
+    InstallsInAnyOrder,
+    /// What links have taken of an edge is planned and sold again.
+    EdgeSoldTwice,
     /// A leave that drains is not hastened when its lease ends earlier.
     LeaveNotHastened,
     /// An answer to a leave that was called back or hastened counts.

@@ -14,6 +14,7 @@ use crate::model::property::Properties;
 use crate::model::resource::{Constraints, Expr, Value};
 use crate::model::resource::{carries, ends, latency};
 use crate::model::time::Term;
+use crate::mutants::mutant;
 use crate::wire::request::{Item, Request};
 
 /// What a request could take, with what is left of it in the round.
@@ -186,6 +187,7 @@ impl Network<'_> {
                     && self.allows(&item.requirements, source);
                 attributes.insert(name(place), Value::Flag(open));
             }
+            let free = if mutant!(EdgeSoldTwice) { Free::All } else { free };
             Some(Edge {
                 name: Some(edge_name(place)),
                 ends: [one.to_owned(), other.to_owned()],

@@ -6,6 +6,7 @@ use tenure_plan::Package;
 
 use super::wanted::{all, read};
 use super::{InstallState, PlanRecord, Plans};
+use crate::mutants::mutant;
 
 /// What packages of a plan depend on, by their profiles and by the request.
 pub(super) struct Depends(BTreeMap<Package, BTreeSet<Package>>);
@@ -63,7 +64,7 @@ impl Plans {
         let install = self.installs.get(&number);
         let first = install.into_iter().flat_map(|install| &install.after);
         let mut states = first.filter_map(|first| self.installs.get(first)).map(|i| &i.state);
-        states.all(|state| matches!(state, InstallState::Installed))
+        states.all(|state| matches!(state, InstallState::Installed)) || mutant!(InstallsInAnyOrder)
     }
 
     /// Whether no report on a plan is to come of itself.
