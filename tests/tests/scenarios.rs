@@ -227,6 +227,11 @@ scripts! {
     packages_survive_crashes
     stolen_key
     setup_outlasts_the_term
+    several_brokers
+    several_brokers_next_start
+    several_brokers_accept_lost
+    several_brokers_crashes
+    several_brokers_setup_fails
     share_shrinks
     sold_cannot_go_back
     stack_sold_twice

@@ -7,7 +7,7 @@ use tenure_config::ConfigError;
 use tenure_core::model::time::Span;
 use tenure_laws::Violation;
 use tenure_node::api::client::ClientError;
-use tenure_node::api::{Code, LeaseName, LeaseView};
+use tenure_node::api::{Code, LeaseName, LeaseView, RefusalView};
 use tenure_node::backup::BackupError;
 use tenure_node::config::explain::UnknownKey;
 use tenure_node::journal::JournalError;
@@ -235,9 +235,15 @@ fn of_run(swept: &str) -> String {
     if swept.is_empty() { String::new() } else { format!(" (in the run {swept})") }
 }
 
+/// What a lease was refused by: of one that goes to several brokers, what the attempt failed by.
+fn refusal(lease: &LeaseView) -> Option<&RefusalView> {
+    let of_attempt = lease.attempt.as_ref().and_then(|attempt| attempt.refusal.as_ref());
+    of_attempt.or(lease.refusal.as_ref())
+}
+
 /// Why a lease has ended.
 fn why(lease: &LeaseView) -> String {
-    match (&lease.refusal, &lease.outcome) {
+    match (refusal(lease), &lease.outcome) {
         (Some(refusal), _) => refusal.in_words(),
         (None, Some(outcome)) if outcome == "given-back" => {
             "it came back before it was active".to_owned()
@@ -268,7 +274,7 @@ impl Error {
             Self::NotJoined(_) => DENIED,
             Self::NoKey(_) => NO_SUCH,
             Self::Interrupted(_) => INTERRUPTED,
-            Self::NotGranted(lease) => match lease.refusal.as_ref().map(|r| r.outlook.as_str()) {
+            Self::NotGranted(lease) => match refusal(lease).map(|r| r.outlook.as_str()) {
                 Some("never") => NO_SUCH,
                 Some("later") => BUSY,
                 Some("denied") => DENIED,

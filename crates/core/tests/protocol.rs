@@ -64,6 +64,8 @@ mod delegations;
 mod resale;
 #[path = "protocol/asking.rs"]
 mod asking;
+#[path = "protocol/several_brokers.rs"]
+mod several_brokers;
 #[path = "protocol/quotas.rs"]
 mod quotas;
 #[path = "protocol/reference.rs"]

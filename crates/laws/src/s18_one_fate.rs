@@ -1,5 +1,7 @@
 //! S18: the leases of a request are all or nothing, and those of a bundle share one fate.
 
+mod several;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{GuestModel, Subject};
@@ -7,9 +9,11 @@ use super::{Change, Check, Law, LawVerdict, Observation, Scene, Tally};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Time;
-use tenure_core::service_manager::facts::{Asked, Fact, Granted};
+use self::several::Commit;
+use tenure_core::service_manager::facts::{Asked, Fact, Granted, GroupBroken};
 use tenure_core::service_manager::group::{Handling, Why};
-use tenure_core::wire::request::Request;
+use tenure_core::ticket::Ticket;
+use tenure_core::wire::request::{Item, Request};
 
 pub(super) const LAW: Law = Law {
     id: "S18",
@@ -17,7 +21,9 @@ pub(super) const LAW: Law = Law {
     statement: "A service manager at rest holds no lease of a group that cannot be whole any more: \
                 until each lease has its units, or for life in a bundle, an item whose leases have \
                 fewer units left than will do costs all of them, as does a lease without units in \
-                time. It gives no group back, and calls none whole, without cause.",
+                time. It gives no group back, and calls none whole, without cause. What goes to \
+                several brokers is accepted once all of them hold it, and redeemed once all tickets \
+                are there; if they are not there in time, nothing of it is held any more.",
     source: "co-allocation, gang scheduling",
     on: "facts of service managers, and when they are at rest",
 };
@@ -27,6 +33,10 @@ pub(super) struct Checker {
     /// Requests without tickets, by how their leases are to be handled.
     asked: BTreeMap<(ActorId, u64), Terms>,
     groups: BTreeMap<(ActorId, u64), Group>,
+    /// The requests that are one of several to several brokers, with their groups.
+    parts: BTreeMap<(ActorId, u64), u64>,
+    /// The groups that do not have all tickets of several brokers yet, by when they must.
+    commits: BTreeSet<(ActorId, Time, u64)>,
     /// The group of each lease.
     of: BTreeMap<(ActorId, LeaseId), u64>,
     /// The leases that groups wait for, by the time at which they must have units.
@@ -51,6 +61,8 @@ struct Group {
     assembling: bool,
     needed: Vec<u32>,
     members: BTreeMap<LeaseId, Member>,
+    /// How far its brokers are, if there are several.
+    commit: Option<Commit>,
 }
 
 struct Member {
@@ -90,6 +102,11 @@ impl Check for Checker {
                 }
             }
             Fact::Granted(fact) => self.begins(scene, fact),
+            Fact::GroupAsked(fact) => self.asks_several(scene, fact),
+            Fact::GroupHeld(fact) => return self.all_hold(scene, fact.group, tally),
+            Fact::Accepted(fact) => return self.accepts(scene, fact.number, tally),
+            Fact::GroupGranted(fact) => return self.all_granted(scene, fact.group, tally),
+            Fact::RedeemBegun(fact) => return self.redeems(scene, fact.lease, tally),
             Fact::Leased(fact) => {
                 let quantities = fact.units.iter().map(|unit| unit.quantity.get());
                 let units = quantities.fold(0, u32::saturating_add);
@@ -107,23 +124,7 @@ impl Check for Checker {
                     format!("{} calls group {} whole, which is not", scene.name(), fact.group)
                 });
             }
-            Fact::GroupBroken(fact) => {
-                let Some(group) = self.groups.get(&(scene.actor, fact.group)) else {
-                    return Ok(());
-                };
-                let cause = match fact.why {
-                    Why::Lost(_) => group.is_short(|member| member.gone),
-                    Why::Late(id) => group.members.get(&id).is_some_and(|m| m.due <= scene.at),
-                };
-                for (id, member) in &group.members {
-                    self.awaited.remove(&(scene.actor, member.due, *id));
-                }
-                self.doomed.insert((scene.actor, fact.group));
-                return tally.check(cause, || {
-                    let name = scene.name();
-                    format!("{name} gives group {} back without cause", fact.group)
-                });
-            }
+            Fact::GroupBroken(fact) => return self.breaks(scene, fact, tally),
             _ => {}
         }
         Ok(())
@@ -166,6 +167,7 @@ impl Check for Checker {
             let (name, lease) = (scene.name(), late.map_or(first.2, |late| late.2));
             format!("{name} rests, though lease {lease} got no units in time and costs its group")
         })?;
+        self.none_is_half_granted(scene, (actor, clock), tally)?;
         let doomed: Vec<_> = self.doomed.range((actor, 0)..=(actor, u64::MAX)).copied().collect();
         for key in doomed {
             let kept = self.groups.get(&key).and_then(|group| still_held(guest, group));
@@ -189,6 +191,27 @@ fn still_held(guest: &GuestModel, group: &Group) -> Option<LeaseId> {
 }
 
 impl Checker {
+    fn breaks(&mut self, scene: &Scene<'_>, fact: &GroupBroken, tally: &mut Tally) -> LawVerdict {
+        let Some(group) = self.groups.get(&(scene.actor, fact.group)) else { return Ok(()) };
+        let cause = match fact.why {
+            Why::Lost(_) => group.is_short(|member| member.gone),
+            Why::Late(id) => group.members.get(&id).is_some_and(|m| m.due <= scene.at),
+            Why::NotHeld(_) | Why::NotGranted(_) | Why::NotApart | Why::GivenUp => {
+                group.commit.as_ref().is_some_and(|commit| commit.fails(scene, fact.why))
+            }
+        };
+        for (id, member) in &group.members {
+            self.awaited.remove(&(scene.actor, member.due, *id));
+        }
+        if let Some(commit) = &group.commit {
+            self.commits.remove(&(scene.actor, commit.by(), fact.group));
+        }
+        self.doomed.insert((scene.actor, fact.group));
+        tally.check(cause, || {
+            format!("{} gives group {} back without cause", scene.name(), fact.group)
+        })
+    }
+
     fn asks(&mut self, scene: &Scene<'_>, fact: &Asked) {
         let revisions = vec![fact.request.clone()];
         let terms = Terms { handling: fact.handling.clone(), revisions, grows: fact.grows };
@@ -198,6 +221,9 @@ impl Checker {
     fn begins(&mut self, scene: &Scene<'_>, fact: &Granted) {
         let key = (scene.actor, fact.number);
         let Some(Terms { handling, revisions, grows }) = self.asked.remove(&key) else { return };
+        if let Some(&group) = self.parts.get(&key) {
+            return self.takes_part(scene, fact, group);
+        }
         if let Some(grown) = grows {
             return self.joins(scene, fact, grown);
         }
@@ -208,32 +234,33 @@ impl Checker {
         let mut newest_first = revisions.iter().rev();
         let met = newest_first.find(|request| request.is_met_with(&fact.tickets));
         let items = met.or(revisions.last()).map_or(&[][..], |request| &request.items);
-        // A link needs all edges of its path.
-        let needed = items.iter().map(|item| match (item.optional, item.joins()) {
-            (true, _) => 0,
-            (false, Some(_)) => u32::MAX,
-            (false, None) => item.min_units.get(),
-        });
-        let mut needed: Vec<u32> = needed.collect();
-        // An offer that was accepted may be for less, and items without a ticket are not missed.
-        for (item, needed) in (0u16..).zip(&mut needed) {
-            let of_item = fact.tickets.iter().filter(|(of, _)| *of == item);
-            let units = of_item.map(|(_, ticket)| ticket.bottom().units.get());
-            *needed = (*needed).min(units.fold(0, u32::saturating_add));
-        }
-        let mut members = BTreeMap::new();
+        let needed = needed(items, &fact.tickets);
+        let members = BTreeMap::new();
+        let (bundle, commit) = (handling.bundle, None);
+        self.groups.insert(key, Group { bundle, assembling: true, needed, members, commit });
+        let whole = |item| Some(item);
+        self.takes_in(scene, fact, (fact.number, &handling), whole);
+    }
+
+    /// The leases that tickets become are members of a group.
+    fn takes_in(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &Granted,
+        (number, handling): (u64, &Handling),
+        item_of: impl Fn(u16) -> Option<u16>,
+    ) {
+        let Some(group) = self.groups.get_mut(&(scene.actor, number)) else { return };
         for (part, (item, ticket)) in (0u16..).zip(&fact.tickets) {
             let (id, link) = (LeaseId { number: fact.number, part }, ticket.bottom());
             let due = link.term.start().max(scene.at).plus(handling.assemble);
-            let (item, units) = (Some(*item), link.units.get());
-            members.insert(id, Member { item, units, due, lost: false, gone: false });
-            self.of.insert((scene.actor, id), fact.number);
+            let (item, units) = (item_of(*item), link.units.get());
+            group.members.insert(id, Member { item, units, due, lost: false, gone: false });
+            self.of.insert((scene.actor, id), number);
             if !handling.keep_tickets {
                 self.awaited.insert((scene.actor, due, id));
             }
         }
-        let group = Group { bundle: handling.bundle, assembling: true, needed, members };
-        self.groups.insert(key, group);
     }
 
     /// Further leases join the group of one, if they end with it.
@@ -270,4 +297,21 @@ impl Checker {
         let members = self.groups.get(&(guest, number)).into_iter().flat_map(|g| &g.members);
         members.into_iter().any(|(id, member)| self.awaited.contains(&(guest, member.due, *id)))
     }
+}
+
+/// How few units of each item will do, of those that tickets are for.
+fn needed(items: &[Item], tickets: &[(u16, Ticket)]) -> Vec<u32> {
+    let of_item = |(place, item): (u16, &Item)| {
+        let its = tickets.iter().filter(|(of, _)| *of == place);
+        let units = its.map(|(_, ticket)| ticket.bottom().units.get());
+        // An offer that was accepted may be for less, and items without a ticket are not missed.
+        let units = units.fold(0, u32::saturating_add);
+        match (item.optional, item.joins()) {
+            (true, _) => 0,
+            // A link needs all edges of its path.
+            (false, Some(_)) => units,
+            (false, None) => item.min_units.get().min(units),
+        }
+    };
+    (0u16..).zip(items).map(of_item).collect()
 }

@@ -91,8 +91,6 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::RedeemBegun(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::TicketsSplit(fact) => split(names, fact),
         Fact::ReceiptTaken(fact) => names.receipt(&fact.receipt),
-        Fact::GroupWhole(fact) => format!("group {}", fact.group),
-        Fact::GroupBroken(fact) => broken(names, fact),
         Fact::Leased(fact) => {
             let (term, units) = (names::term(fact.term), leased_units(&fact.units));
             format!("lease {} over {term}, {units}", names.lease(fact.lease))
@@ -130,9 +128,25 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         }
         Fact::LeaseForgotten(fact) => format!("lease {}", names.lease(fact.lease)),
         _ => {
-            let rest = of_rest(names, fact);
-            return if rest.is_some() { rest } else { of_change(names, fact) };
+            let group = of_group(names, fact);
+            let rest = group.or_else(|| of_rest(names, fact));
+            return rest.or_else(|| of_change(names, fact));
         }
+    })
+}
+
+fn of_group(names: &mut Names, fact: &service_manager::Fact) -> Option<String> {
+    use service_manager::Fact;
+    Some(match fact {
+        Fact::GroupAsked(fact) => several(names, fact),
+        Fact::GroupHeld(fact) => {
+            let offers: Vec<_> = fact.offers.iter().map(ToString::to_string).collect();
+            format!("group {}, by all brokers: offers {}", fact.group, offers.join(", "))
+        }
+        Fact::GroupGranted(fact) => format!("group {}, by all brokers", fact.group),
+        Fact::GroupWhole(fact) => format!("group {}", fact.group),
+        Fact::GroupBroken(fact) => broken(names, fact),
+        _ => return None,
     })
 }
 
@@ -247,10 +261,23 @@ fn split(names: &mut Names, fact: &service_manager::TicketsSplit) -> String {
     format!("lease {}, {}", names.lease(fact.lease), parts.join(", "))
 }
 
+fn several(names: &mut Names, fact: &service_manager::GroupAsked) -> String {
+    let (group, wanted) = (fact.group, request(names, &fact.request));
+    let start = names::clock(fact.start);
+    let brokers: Vec<_> = fact.parts().iter().map(|(broker, _)| names.actor(*broker)).collect();
+    let (this, most) = (fact.request.history.tries, fact.tries);
+    let brokers = brokers.join(" and ");
+    format!("group {group}, {wanted}, of {brokers}, from {start} on (try {this} of {most})")
+}
+
 fn broken(names: &mut Names, fact: &service_manager::GroupBroken) -> String {
     let why = match fact.why {
         Why::Lost(lease) => format!("lease {} is lost", names.lease(lease)),
         Why::Late(lease) => format!("lease {} has no units in time", names.lease(lease)),
+        Why::NotHeld(number) => format!("lease {number} is not held"),
+        Why::NotGranted(number) => format!("lease {number} is not granted"),
+        Why::NotApart => "sites are not apart".to_owned(),
+        Why::GivenUp => "it is given up".to_owned(),
     };
     format!("group {}, {why}", fact.group)
 }

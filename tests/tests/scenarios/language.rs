@@ -53,7 +53,7 @@ pub struct Known {
 /// Every command but `deployment` and `quietly`.
 pub const COMMANDS: &[Known] = &[
     Known {
-        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'] [joins ITEM ITEM [hops N] [latency SPAN]].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-after=WHAT,..] [join-after=WHAT,..] [redeem-by=TIME] [not-at=SITE,..] [not-on=SITE/UNIT,..] [notice=SPAN] [min-tenure=SPAN]",
+        usage: "ask GUEST [optional] UNITS TYPE [after SPAN] [where 'EXPR'] [joins ITEM ITEM [hops N] [latency SPAN]] [of BROKER].. from=TIME for=SPAN[..SPAN] [latest=TIME] [plan=yes] [hold=SPAN] [tries=N] [answer-by=TIME] [broker=NAME] [with=KEY:TEXT] [bundle=yes] [assemble=SPAN] [keep=yes] [redeem-after=WHAT,..] [join-after=WHAT,..] [redeem-by=TIME] [not-at=SITE,..] [not-on=SITE/UNIT,..] [notice=SPAN] [min-tenure=SPAN]",
         act: ask,
     },
     Known { usage: "revise GUEST/REQUEST UNITS TYPE .. from=TIME for=SPAN", act: revise },
@@ -243,8 +243,16 @@ pub fn perform(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 
 fn ask(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = guest(world, args)?;
-    let ask = wanted(world, args)?;
-    world.hand(who, Input::Command(GuestCommand::Ask(ask).into()));
+    let tries = args.number_option("tries")?.unwrap_or(3);
+    let (ask, brokers) = wanted_of(world, args)?;
+    let command = match (brokers.into_iter().collect::<Option<Vec<_>>>(), ask.reply) {
+        (Some(brokers), Reply::Hold(hold)) => {
+            let ask = Box::new(Ask { reply: Reply::Grant, ..ask });
+            GuestCommand::AskSeveral { ask, brokers, hold, tries }
+        }
+        _ => GuestCommand::Ask(ask),
+    };
+    world.hand(who, Input::Command(command.into()));
     Ok(())
 }
 
@@ -269,8 +277,14 @@ fn once(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 
 /// What is asked for.
 fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
+    Ok(wanted_of(world, args)?.0)
+}
+
+/// What is asked for, and of each item the broker that is named.
+fn wanted_of(world: &World, args: &mut Args) -> Result<(Ask, Vec<Option<ActorId>>), Bad> {
     let accepts = recall::accepts(args)?;
-    let items = items(args)?.into_iter().map(|item| Item { accepts, ..item }).collect();
+    let (items, brokers) = items(world, args)?;
+    let items = items.into_iter().map(|item| Item { accepts, ..item }).collect();
     let earliest = args.time_option("from")?.unwrap_or(world.now);
     let lasts = args.option("for").ok_or("for= is missing")?;
     let (shortest, longest) = lasts.split_once("..").unwrap_or((&lasts, &lasts));
@@ -302,7 +316,7 @@ fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
     for unit in args.option("not-on").iter().flat_map(|units| units.split(',')) {
         provisos.not_on.insert(unit_of(world, unit)?);
     }
-    Ok(Ask {
+    let ask = Ask {
         broker: broker.map(|broker| world.id(broker)),
         slice: Name::literal("main"),
         items,
@@ -318,7 +332,8 @@ fn wanted(world: &World, args: &mut Args) -> Result<Ask, Bad> {
         configuration,
         reason: "the script".to_owned(),
         handling,
-    })
+    };
+    Ok((ask, brokers))
 }
 
 /// What leases wait for: `redeem-after=1` or `join-after=1:item0,2`, items before the colon.
@@ -349,9 +364,11 @@ fn unit_of(world: &World, text: &str) -> Result<(ActorId, UnitId), Bad> {
 }
 
 /// The items of a request: `2 node ( 1 gpu 1 disk ) | 4 node optional 1 gpu after 1h`, `[ 1 node 1 node ]` apart,
-/// `100 bandwidth joins 0 1 hops 2 latency 5ms` as a link between the first two.
-fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
+/// `100 bandwidth joins 0 1 hops 2 latency 5ms` as a link between the first two, `2 node of north`
+/// of a broker by name.
+fn items(world: &World, args: &mut Args) -> Result<(Vec<Item>, Vec<Option<ActorId>>), Bad> {
     let (mut items, mut choice, mut bundles) = (Vec::new(), 0, 0);
+    let mut brokers = Vec::new();
     let (mut together, mut apart) = (None, None);
     while let Some(word) = args.maybe() {
         match word.as_str() {
@@ -375,6 +392,9 @@ fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
                 let offset = after.transpose()?.map(|text| script::span(&text)).transpose()?;
                 let condition = if args.has("where") { Some(args.condition()?) } else { None };
                 let joins = if args.has("joins") { Some(joins(args)?) } else { None };
+                let broker = args.has("of").then(|| args.next("the broker")).transpose()?;
+                let broker = broker.map(|name| world.index(&name)).transpose()?;
+                brokers.push(broker.map(|broker| world.id(broker)));
                 let apart = apart.map_or(Relation::Alone, Relation::Apart);
                 items.push(Item {
                     min_units,
@@ -389,7 +409,7 @@ fn items(args: &mut Args) -> Result<Vec<Item>, Bad> {
             }
         }
     }
-    Ok(items)
+    Ok((items, brokers))
 }
 
 /// The rest of a link: its ends, and how long its path may be.

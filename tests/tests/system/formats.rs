@@ -271,6 +271,23 @@ fn request_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::RedeemBegun { lease: LEASE }.into(),
         sm::TicketsSplit { lease: LEASE, links: vec![p.ticket.bottom().clone()] }.into(),
         sm::ReceiptTaken { receipt: p.receipt.clone() }.into(),
+        sm::GroupAsked {
+            group: 7,
+            before: Some(5),
+            start: Time::from_secs(1),
+            request: p.request.clone(),
+            brokers: vec![p.broker],
+            tries: 3,
+            avoid: [p.broker].into(),
+            slice: Name::literal("main"),
+            configuration: p.properties.clone(),
+            handling: Handling::default(),
+            reason: reason(),
+        }
+        .into(),
+        sm::GroupHeld { group: 7, offers: vec![1, 2] }.into(),
+        sm::GroupGranted { group: 7 }.into(),
+        sm::GroupBroken { group: 7, why: Why::NotHeld(8) }.into(),
         sm::GroupWhole { group: 7 }.into(),
         sm::GroupBroken { group: 7, why: Why::Late(LEASE) }.into(),
     ]

@@ -110,6 +110,42 @@ fn a_broker_plans_nodes_and_links_that_it_has_of_another_broker() {
     );
 }
 
+/// The nodes are one broker's, the edges another's: both hold before either is accepted.
+#[test]
+fn nodes_of_one_broker_and_an_edge_of_another_are_leased_together_or_not_at_all() {
+    let config = config("network.toml")
+        .replace("{ units = 4,", "{ brokers = ['exchange'], units = 4,")
+        .replace("{ units = 100,", "{ brokers = ['carrier'], units = 100,")
+        + "\n[broker.carrier]\n";
+    let mut deployment = Deployment::of(&config, tempfile::tempdir().expect("a folder"));
+    let file = root().join("config/planning/two-brokers.toml");
+    let request = format!("lease request --file {}", file.display());
+    let granted = deployment.json(&format!("{request} --as guest --wait"));
+    let attempts = granted.as_array().expect("leases").iter().map(|lease| &lease["attempt"]);
+    let brokers: Vec<_> = attempts.map(|attempt| attempt["broker"].as_str()).collect();
+    assert_eq!(brokers, [Some("exchange"), Some("exchange"), Some("carrier")]);
+    let all = ["2 node at nice", "1 node at lyon", "60 lyon-nice at backbone"];
+    let sorted = |mut leases: Vec<String>| {
+        leases.sort();
+        leases
+    };
+    assert_eq!(sorted(leased(&deployment)), sorted(all.map(str::to_owned).to_vec()));
+    deployment.end("-KILL");
+    deployment.restart_up();
+    assert_eq!(leased(&deployment).len(), 3, "as before the kill");
+
+    // The edge has 40 left, so the nodes go back to be free for others.
+    let refused = deployment.tenure(&format!("{request} --as rival --wait"));
+    assert_eq!(refused.status.code(), Some(75), "{}", stderr(&refused));
+    let why = deployment.tenure("lease why rival/1");
+    let why = String::from_utf8_lossy(&why.stdout).into_owned();
+    assert!(why.contains("request 2 was not held") && why.contains("40 are free"), "{why}");
+    let nodes = deployment.tenure(
+        "lease request 2 --where 'site = \"nice\"' --for 30m --as rival --broker exchange --wait",
+    );
+    assert!(nodes.status.success(), "{}", stderr(&nodes));
+}
+
 #[test]
 fn a_bad_file_is_refused_with_its_place() {
     let deployment = deployment();

@@ -286,17 +286,23 @@ fn group_table() -> Table {
     use tenure_core::service_manager::group::{Event, State, Why};
     let broke = || Event::Broke(Why::Lost(LeaseId { number: 1, part: 0 }));
     let states = vec![
+        State::Holding,
+        State::Accepting,
         State::Assembling,
         State::Whole,
         State::Assembling.next(broke()).unwrap(),
         State::Over,
     ];
-    let events = vec![Event::Complete, broke(), Event::Ended];
+    let events = vec![Event::Held, Event::Granted, Event::Complete, broke(), Event::Ended];
     let states: Vec<_> = states.into_iter().map(|s| (s.word(), s)).collect();
     let events: Vec<_> = events.into_iter().map(|e| (e.word(), e)).collect();
-    Table::of("service manager group", &["Assembling", "Whole"], &states, &events, |s, e| {
-        s.next(*e).ok().map(|next| next.word())
-    })
+    Table::of(
+        "service manager group",
+        &["Holding", "Assembling", "Whole"],
+        &states,
+        &events,
+        |s, e| s.next(*e).ok().map(|next| next.word()),
+    )
 }
 
 fn request_table() -> Table {

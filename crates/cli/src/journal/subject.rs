@@ -74,6 +74,9 @@ impl Subjects {
             }
             Fact::RedeemBegun(fact) => self.lease(fact.lease),
             Fact::TicketsSplit(fact) => self.lease(fact.lease),
+            Fact::GroupAsked(fact) => self.request(fact.group),
+            Fact::GroupHeld(fact) => self.request(fact.group),
+            Fact::GroupGranted(fact) => self.request(fact.group),
             Fact::GroupWhole(fact) => self.request(fact.group),
             Fact::GroupBroken(fact) => self.request(fact.group),
             Fact::Leased(fact) => self.lease(fact.lease),

@@ -33,6 +33,15 @@ struct Experiment {
     /// Whether the sites are different ones.
     #[serde(default = "yes")]
     apart: bool,
+    /// Whom to ask for what names no broker of its own.
+    #[serde(default)]
+    broker: Option<Name>,
+    /// How long each of several brokers holds what it is asked for.
+    #[serde(default)]
+    hold: Option<Span>,
+    /// How many attempts there are at several brokers.
+    #[serde(default)]
+    tries: Option<u32>,
     site: BTreeMap<String, Site>,
     #[serde(default)]
     link: Vec<Link>,
@@ -55,6 +64,8 @@ impl Default for Start {
 struct Site {
     #[serde(rename = "where", default)]
     condition: Option<String>,
+    #[serde(default)]
+    broker: Option<Name>,
     #[serde(flatten)]
     units: BTreeMap<String, Units>,
 }
@@ -71,6 +82,8 @@ enum Units {
 struct Link {
     ends: [String; 2],
     bandwidth: Units,
+    #[serde(default)]
+    broker: Option<Name>,
     #[serde(default)]
     resource: Option<Name>,
     #[serde(default)]
@@ -92,6 +105,10 @@ pub(super) struct Wanted {
     pub(super) links: Vec<LinkRequest>,
     /// For the broker's mapper.
     pub(super) properties: Properties,
+    /// The brokers of its items and links, if they have several.
+    pub(super) brokers: Vec<Name>,
+    pub(super) hold: Option<Span>,
+    pub(super) tries: Option<u32>,
 }
 
 /// Reads a file.
@@ -126,6 +143,11 @@ impl Experiment {
             );
         }
         let links = self.link.iter().map(|link| link.wanted(&places)).collect::<Result<_, _>>()?;
+        let brokers = self.brokers()?;
+        let (hold, tries) = (self.hold, self.tries);
+        if brokers.is_empty() && (hold.is_some() || tries.is_some()) {
+            return Err("`hold` and `tries` are for several brokers: name them".to_owned());
+        }
         let prefer = self.prefer.map(|prefer| (Name::literal("prefer"), prefer));
         let properties = Properties::try_from(prefer.into_iter().collect::<BTreeMap<_, _>>());
         Ok(Wanted {
@@ -136,7 +158,31 @@ impl Experiment {
             apart: self.apart,
             links,
             properties: properties.map_err(|error| format!("prefer: {error}"))?,
+            brokers,
+            hold,
+            tries,
         })
+    }
+
+    /// The broker of each item and then of each link; none if no broker is named.
+    fn brokers(&self) -> Result<Vec<Name>, String> {
+        let sites = self.site.iter().flat_map(|(name, site)| {
+            let item = (format!("site.{name}"), &site.broker);
+            std::iter::repeat_n(item, site.units.len())
+        });
+        let links = self.link.iter();
+        let links = links.map(|link| (format!("link {}", link.ends.join("--")), &link.broker));
+        let named: Vec<(String, Option<&Name>)> = sites
+            .chain(links)
+            .map(|(what, broker)| (what, broker.as_ref().or(self.broker.as_ref())))
+            .collect();
+        if named.iter().all(|(_, broker)| broker.is_none()) {
+            return Ok(Vec::new());
+        }
+        let broker = |(what, broker): (String, Option<&Name>)| {
+            broker.cloned().ok_or_else(|| format!("{what}: name its broker, or one for all"))
+        };
+        named.into_iter().map(broker).collect()
     }
 }
 
@@ -218,6 +264,15 @@ mod tests {
     }
 
     #[test]
+    fn each_item_and_link_has_its_broker() {
+        let head = "for = '1h'\nbroker = 'x'\ntries = 2\n[site.a]\nnode = 1\n[site.b]\nnode = 1\n";
+        let tail = "broker = 'y'\n[[link]]\nends = ['a', 'b']\nbandwidth = 1\nbroker = 'z'\n";
+        let wanted = wanted(&format!("{head}{tail}")).unwrap();
+        let names: Vec<&str> = wanted.brokers.iter().map(Name::as_str).collect();
+        assert_eq!((names, wanted.tries), (vec!["x", "y", "z"], Some(2)));
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (more, says) in [
             (
@@ -230,6 +285,7 @@ mod tests {
             ),
             ("[[link]]\nends = ['a', 'b']\nbandwidth = 1\nwhere = 'x >'\n", "link a--b: where: "),
             ("[[link]]\nends = ['a', 'b']\nspeed = 1\n", "unknown field `speed`"),
+            ("[site.c]\nnode = 1\nbroker = 'x'\n", "site.a: name its broker"),
             ("[site.c]\n", "site.c: say how many units of which type"),
             ("[site.c]\nnode = 1\ndisk = 1\n", "write `apart = false`"),
         ] {

@@ -112,7 +112,9 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         duration: wanted.duration.longest,
         min_duration: Some(wanted.duration.shortest),
         plan: args.plan,
-        hold: args.hold,
+        hold: args.hold.or(wanted.hold),
+        brokers: wanted.brokers,
+        tries: wanted.tries,
         start: wanted.start,
         latest: wanted.latest,
         configuration,
@@ -158,6 +160,9 @@ fn wanted(args: &RequestArgs) -> Result<Wanted, Error> {
         apart: args.apart,
         links: Vec::new(),
         properties: Properties::default(),
+        brokers: Vec::new(),
+        hold: None,
+        tries: None,
     })
 }
 
@@ -196,6 +201,8 @@ fn revise(args: &ReviseArgs, console: &mut Console<'_>) -> Result<(), Error> {
         min_duration: Some(args.duration.shortest),
         plan: false,
         hold: None,
+        brokers: Vec::new(),
+        tries: None,
         start: args.at,
         latest: args.by,
         configuration: Properties::default(),
@@ -390,10 +397,14 @@ fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
 /// Whether its request has an outcome: its units are in use, or it has ended. What is on its way back
 /// will be over.
 fn is_settled(lease: &LeaseView) -> bool {
-    matches!(
-        lease.state.as_str(),
-        "active" | "ticketed" | "given-back" | "closed" | "offered" | "planned"
-    )
+    let of_several = lease.attempt.as_ref();
+    match lease.state.as_str() {
+        "active" | "given-back" | "planned" => true,
+        // It waits for other brokers.
+        "offered" | "ticketed" => of_several.is_none_or(|attempt| attempt.state == "whole"),
+        "closed" => of_several.is_none_or(|attempt| !attempt.again),
+        _ => false,
+    }
 }
 
 fn is_over(lease: &LeaseView) -> bool {
@@ -421,6 +432,9 @@ fn until(
             return Err(Error::TimedOut { lease: lease.clone(), after: timeout });
         }
         let view: LeaseView = next?;
+        // Of what goes to several brokers, the last attempt counts.
+        let group = |view: &LeaseView| view.attempt.as_ref().map(|attempt| attempt.group);
+        leases.retain(|_, other: &mut LeaseView| group(other) == group(&view));
         leases.insert(view.lease.clone(), view);
         if leases.values().all(wanted) {
             // Several tickets become several leases, and each is printed by itself.
@@ -465,6 +479,13 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
         ("from", lease.start.clone()),
         ("until", format!("{} ({})", lease.end, left(lease))),
     ];
+    if let Some(attempt) = &lease.attempt {
+        let (number, of, state) = (attempt.number, attempt.of, &attempt.state);
+        facts.push(("broker", attempt.broker.clone()));
+        facts.push(("attempt", format!("{number} of {of}, {state}")));
+        facts.extend(attempt.failed.iter().map(|why| ("failed", why.clone())));
+        facts.extend(attempt.refusal.iter().map(|refusal| ("because", refusal.in_words())));
+    }
     if let Some(cost) = &lease.cost {
         facts.push(("cost", cost.clone()));
     }

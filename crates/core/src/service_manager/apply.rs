@@ -58,6 +58,9 @@ impl ServiceManager {
             Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.part),
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.part),
             Fact::ReceiptTaken(fact) => self.receipt_taken(at, &fact.receipt),
+            Fact::GroupAsked(fact) => self.group_asked(at, fact),
+            Fact::GroupHeld(fact) => self.group_held(at, fact)?,
+            Fact::GroupGranted(fact) => self.step_group(at, fact.group, group::Event::Granted)?,
             Fact::GroupWhole(fact) => self.step_group(at, fact.group, group::Event::Complete)?,
             Fact::GroupBroken(fact) => self.group_broken(at, fact)?,
             Fact::AskRefused(fact) => self.ask_refused(at, fact)?,
@@ -137,7 +140,9 @@ impl ServiceManager {
     }
 
     fn group_broken(&mut self, at: Time, fact: &GroupBroken) -> Result<(), BadFact> {
-        self.step_group(at, fact.group, group::Event::Broke(fact.why))
+        self.note_failure(at, fact.group, fact.why);
+        self.step_group(at, fact.group, group::Event::Broke(fact.why))?;
+        self.end_group(fact.group, at)
     }
 
     fn accepted(&mut self, at: Time, fact: &Accepted) -> Result<(), BadFact> {

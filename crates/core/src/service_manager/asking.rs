@@ -28,6 +28,9 @@ impl ServiceManager {
     ) -> Result<(), String> {
         let absent = || format!("there is no request {number}");
         let request = self.state.requests.get(&number).ok_or_else(absent)?;
+        if self.state.parts.contains_key(&number) {
+            return Err(format!("request {number} is one of several: they are accepted together"));
+        }
         if let State::Accepting { number: taken, .. } = request.state
             && taken == offer
         {

@@ -27,6 +27,17 @@ pub enum Command {
     Peers(PeerCommand),
     /// Ask a broker for units.
     Ask(Ask),
+    /// Ask several brokers, all or nothing: each of them holds its items first.
+    AskSeveral {
+        /// What is asked for.
+        ask: Box<Ask>,
+        /// Of each item, whom to ask.
+        brokers: Vec<ActorId>,
+        /// For how long each broker holds its items.
+        hold: Span,
+        /// How many attempts there are at most.
+        tries: u32,
+    },
     /// Ask brokers what is free. Nothing is booked, and the question is no fact.
     Inquire {
         /// One of them; without it all that are peers.

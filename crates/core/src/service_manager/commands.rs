@@ -52,6 +52,9 @@ impl ServiceManager {
             Command::Keys(command) => self.change_keys(now, command, out),
             Command::Peers(command) => self.change_peers(now, command, out),
             Command::Ask(ask) => self.ask(now, ask, None, out),
+            Command::AskSeveral { ask, brokers, hold, tries } => {
+                self.ask_several(now, *ask, (brokers, hold, tries), out)
+            }
             Command::Inquire { broker, inquiry } => self.inquire(now, broker, &inquiry, out),
             Command::Extend { lease, duration, units, victims } => {
                 self.extend(now, Extend { lease, duration, units, victims, reason: asked() }, out)
@@ -79,9 +82,12 @@ impl ServiceManager {
                 self.take(now, ticket, (slice, configuration, keep), out)
             }
             Command::Accept { number, offer } => self.accept(now, number, offer, out),
-            Command::Withdraw { number } => self.withdraw(now, number, out),
+            Command::Withdraw { number } => {
+                self.give_group_up(now, number, out);
+                self.withdraw(now, number, out)
+            }
             Command::Revise { number, ask } => self.revise(now, number, ask, out),
-            Command::Close { lease } => self.close(now, lease, out),
+            Command::Close { lease } => self.close_for_good(now, lease, out),
             Command::Modify { lease, changes } => self.modify(now, lease, changes, out),
             Command::Victims { lease, units } => self.name_victims(now, lease, units, out),
             Command::Recall { ticket, units, from } => self.recall(now, ticket, (units, from), out),
@@ -111,7 +117,7 @@ impl ServiceManager {
             done.push(self.shorten(now, shorten, out));
         }
         for lease in decision.closes {
-            done.push(self.close(now, lease, out));
+            done.push(self.close_for_good(now, lease, out));
         }
         for ask in decision.asks {
             done.push(self.ask(now, ask, None, out));
@@ -260,7 +266,7 @@ impl ServiceManager {
         })
     }
 
-    fn broker(&self, named: Option<ActorId>) -> Result<ActorId, String> {
+    pub(super) fn broker(&self, named: Option<ActorId>) -> Result<ActorId, String> {
         let mut known = self.base.peers_of(Role::Broker);
         match named {
             Some(id) if self.base.is_known(id, Role::Broker) => Ok(id),
@@ -349,6 +355,17 @@ impl ServiceManager {
             }
         }
         receipts
+    }
+
+    /// Gives a lease back, and what it is a part of as long as that is not whole.
+    fn close_for_good(
+        &mut self,
+        now: Time,
+        lease: LeaseId,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        self.give_group_up(now, lease.number, out);
+        self.close(now, lease, out)
     }
 
     /// Gives a lease back, or a request up, from wherever it is in its life; one that is over stays so.

@@ -1,6 +1,6 @@
 //! The facts of a service manager.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use crate::actor::Role;
@@ -151,6 +151,47 @@ facts! {
     ReceiptTaken = "service-manager.receipt-taken" 1 {
         /// The site's word.
         receipt: Receipt,
+    }
+
+    /// Several brokers are each asked to hold their items of one request, all from one start on.
+    GroupAsked = "service-manager.group-asked" 1 {
+        /// The number of the group: that of the first of its requests. There is one for each broker, in the order
+        /// of their first items.
+        group: u64,
+        /// The attempt before, if there was one.
+        before: Option<u64>,
+        /// The start of this attempt.
+        start: Time,
+        /// What is asked for, with the window of starts and how long it is to be held. Its tries count the attempts.
+        request: Request,
+        /// Of each item, whom to ask.
+        brokers: Vec<ActorId>,
+        /// How many attempts there are at most.
+        tries: u32,
+        /// The sites at which attempts before have failed.
+        avoid: BTreeSet<ActorId>,
+        /// The slice it is for.
+        slice: SliceName,
+        /// For the sites' drivers.
+        configuration: Properties,
+        /// What becomes of the tickets.
+        handling: Handling,
+        /// Why, in the mapper's or the user's words.
+        reason: String,
+    }
+
+    /// All brokers hold the items of a group: these offers are accepted.
+    GroupHeld = "service-manager.group-held" 1 {
+        /// The number of the group.
+        group: u64,
+        /// Which offer of each broker, from 1.
+        offers: Vec<u8>,
+    }
+
+    /// All tickets of a group are there: they are redeemed.
+    GroupGranted = "service-manager.group-granted" 1 {
+        /// The number of the group.
+        group: u64,
     }
 
     /// All leases of a group have their units.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::joint::Joint;
 use super::machine::{Held, State as LeaseState};
 use super::request::{Purpose, Request};
 use super::sequence::After;
@@ -11,6 +12,7 @@ use super::{Output, ServiceManager, Timer};
 use crate::actor::Emit as _;
 use crate::actor::fact::BadFact;
 use crate::actor::machine::Illegal;
+use crate::model::identity::ActorId;
 use crate::model::slice::LeaseId;
 use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
@@ -44,6 +46,10 @@ impl Default for Handling {
 /// Where a group is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
+    /// Several brokers are asked to hold its items.
+    Holding,
+    /// All of them hold: the tickets are asked for.
+    Accepting,
     /// Not all of its leases have their units yet.
     Assembling,
     /// All of them had, or have.
@@ -64,11 +70,23 @@ pub enum Why {
     Lost(LeaseId),
     /// This lease did not get its units in time.
     Late(LeaseId),
+    /// A broker does not hold what this request asks for, or not in time.
+    NotHeld(u64),
+    /// A broker did not grant what it held for this request, or not in time.
+    NotGranted(u64),
+    /// What is held for items that belong apart comes from one site.
+    NotApart,
+    /// Its user gave it up.
+    GivenUp,
 }
 
 /// What happens to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// All brokers hold its items.
+    Held,
+    /// All brokers sent their tickets.
+    Granted,
     /// The last lease got its units.
     Complete,
     /// It cannot be whole any more.
@@ -81,6 +99,8 @@ impl State {
     /// The state in a word.
     pub fn word(&self) -> &'static str {
         match self {
+            Self::Holding => "Holding",
+            Self::Accepting => "Accepting",
             Self::Assembling => "Assembling",
             Self::Whole => "Whole",
             Self::GivingBack { .. } => "GivingBack",
@@ -91,16 +111,36 @@ impl State {
     /// The next state.
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
         match (self, event) {
+            (Self::Holding, Event::Held) => Ok(Self::Accepting),
+            (Self::Accepting, Event::Granted) => Ok(Self::Assembling),
             (Self::Assembling, Event::Complete) => Ok(Self::Whole),
-            (Self::Assembling | Self::Whole, Event::Broke(why)) => Ok(Self::GivingBack { why }),
+            (
+                Self::Holding | Self::Accepting | Self::Assembling | Self::Whole,
+                Event::Broke(why),
+            )
+            // There is to be no further attempt.
+            | (Self::GivingBack { .. }, Event::Broke(why @ Why::GivenUp)) => {
+                Ok(Self::GivingBack { why })
+            }
             (Self::Assembling | Self::Whole | Self::GivingBack { .. }, Event::Ended) => {
                 Ok(Self::Over)
             }
-            (state @ (Self::Whole | Self::GivingBack { .. }), event @ Event::Complete)
+            (state @ Self::Holding, event @ (Event::Granted | Event::Complete | Event::Ended))
+            | (state @ Self::Accepting, event @ (Event::Held | Event::Complete | Event::Ended))
+            | (state @ Self::Assembling, event @ (Event::Held | Event::Granted))
+            | (
+                state @ (Self::Whole | Self::GivingBack { .. }),
+                event @ (Event::Held | Event::Granted | Event::Complete),
+            )
             | (state @ Self::GivingBack { .. }, event @ Event::Broke(_))
-            | (state @ Self::Over, event @ (Event::Complete | Event::Broke(_) | Event::Ended)) => {
-                Err(Illegal { machine: "group", state: state.word(), event: event.word() })
-            }
+            | (
+                state @ Self::Over,
+                event @ (Event::Held
+                | Event::Granted
+                | Event::Complete
+                | Event::Broke(_)
+                | Event::Ended),
+            ) => Err(Illegal { machine: "group", state: state.word(), event: event.word() }),
         }
     }
 }
@@ -109,6 +149,8 @@ impl Event {
     /// The event in a word.
     pub fn word(&self) -> &'static str {
         match self {
+            Self::Held => "Held",
+            Self::Granted => "Granted",
             Self::Complete => "Complete",
             Self::Broke(_) => "Broke",
             Self::Ended => "Ended",
@@ -132,6 +174,8 @@ pub(crate) struct Group {
     live: usize,
     /// How many members are to be given back if the group breaks.
     held: usize,
+    /// What it asks of several brokers, if it does.
+    joint: Option<Box<Joint>>,
 }
 
 /// The units of an item: how few will do, and how many its leases have or may get.
@@ -148,6 +192,7 @@ struct Member {
     units: u32,
     due: Time,
     standing: Standing,
+    site: Option<ActorId>,
 }
 
 /// What a member is to its group.
@@ -168,6 +213,11 @@ enum Standing {
 impl Standing {
     fn is_gone(self) -> bool {
         matches!(self, Self::Ended | Self::Lost)
+    }
+
+    /// Whether such a member is to be given back with the others.
+    fn gives_back(self) -> bool {
+        matches!(self, Self::Awaited | Self::Up)
     }
 }
 
@@ -208,33 +258,47 @@ impl Group {
         self.bundle
     }
 
-    /// The group of these tickets, each with the lease that it becomes and its item.
-    fn of(
-        items: &[Item],
-        handling: &Handling,
-        tickets: impl Iterator<Item = (LeaseId, u16, Ticket)>,
-        at: Time,
-    ) -> Self {
-        // What no ticket is for is not missed: another alternative was met, or it is optional.
-        let quorum = |_: &Item| Quorum { needed: 0, left: 0 };
-        let mut group = Self {
-            state: State::Assembling,
-            bundle: handling.bundle && !mutant!(BundleForgotten),
-            items: items.iter().map(quorum).collect(),
+    /// A group without leases.
+    fn new(state: State, items: usize, bundle: bool) -> Self {
+        Self {
+            state,
+            bundle: bundle && !mutant!(BundleForgotten),
+            // What no ticket is for is not missed: another alternative was met, or it is optional.
+            items: vec![Quorum { needed: 0, left: 0 }; items],
             members: BTreeMap::new(),
             awaited: BTreeSet::new(),
             lost: None,
             live: 0,
             held: 0,
-        };
+            joint: None,
+        }
+    }
+
+    /// The group of what is asked of several brokers.
+    pub(super) fn holding(joint: Joint) -> Self {
+        let mut group = Self::new(State::Holding, joint.items().len(), joint.handling().bundle);
+        group.joint = Some(Box::new(joint));
+        group
+    }
+
+    /// Takes in what tickets become, each with the lease and its item.
+    fn take(
+        &mut self,
+        items: &[Item],
+        handling: &Handling,
+        tickets: impl Iterator<Item = (LeaseId, u16, Ticket)>,
+        at: Time,
+    ) {
         for (id, item, ticket) in tickets {
             let link = ticket.bottom();
             let due = link.term.start().max(at).plus(handling.assemble);
-            let standing = if handling.keep_tickets { Standing::Up } else { Standing::Awaited };
-            let units = link.units.get();
-            group.add(id, Member { item: Some(item), units, due, standing });
+            // Of several brokers all tickets are kept until the last one is there.
+            let kept = handling.keep_tickets;
+            let standing = if kept { Standing::Up } else { Standing::Awaited };
+            let (units, site) = (link.units.get(), Some(ticket.site()));
+            self.add(id, Member { item: Some(item), units, due, standing, site });
             let wanted = items.get(usize::from(item));
-            if let Some(quorum) = group.items.get_mut(usize::from(item)) {
+            if let Some(quorum) = self.items.get_mut(usize::from(item)) {
                 quorum.left = quorum.left.saturating_add(units);
                 quorum.needed = match wanted {
                     // A path with an edge less is none.
@@ -245,26 +309,45 @@ impl Group {
             }
         }
         // Of an offer that was accepted there may be less than was asked for.
-        for (item, quorum) in items.iter().zip(&mut group.items) {
+        for (item, quorum) in items.iter().zip(&mut self.items) {
             quorum.needed = if item.optional { 0 } else { quorum.needed.min(quorum.left) };
         }
-        group
     }
 
     /// The group of a lease that had none.
     fn around(id: LeaseId, units: u32) -> Self {
-        let mut group = Self {
-            state: State::Whole,
-            bundle: false,
-            items: vec![Quorum { needed: units, left: units }],
-            members: BTreeMap::new(),
-            awaited: BTreeSet::new(),
-            lost: None,
-            live: 0,
-            held: 0,
-        };
-        group.add(id, Member { item: Some(0), units, due: Time::MIN, standing: Standing::Up });
+        let mut group = Self::new(State::Whole, 0, false);
+        group.items.push(Quorum { needed: units, left: units });
+        let (due, standing) = (Time::MIN, Standing::Up);
+        group.add(id, Member { item: Some(0), units, due, standing, site: None });
         group
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(super) fn joint(&self) -> Option<&Joint> {
+        self.joint.as_deref()
+    }
+
+    pub(super) fn joint_mut(&mut self) -> Option<&mut Joint> {
+        self.joint.as_deref_mut()
+    }
+
+    /// The first member whose loss left too few units.
+    pub(super) fn lost(&self) -> Option<LeaseId> {
+        self.lost
+    }
+
+    /// The members without units yet.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = LeaseId> {
+        self.awaited.iter().map(|&(_, id)| id)
+    }
+
+    /// The site of a member.
+    pub(super) fn site_of(&self, id: LeaseId) -> Option<ActorId> {
+        self.members.get(&id)?.site
     }
 
     fn add(&mut self, id: LeaseId, member: Member) {
@@ -272,7 +355,7 @@ impl Group {
             self.awaited.insert((member.due, id));
         }
         self.live += 1;
-        self.held += 1;
+        self.held += usize::from(member.standing.gives_back());
         self.members.insert(id, member);
     }
 
@@ -295,8 +378,7 @@ impl Group {
                 }
             }
         }
-        let gives_back = |standing| matches!(standing, Standing::Awaited | Standing::Up);
-        if gives_back(old) && !gives_back(turn.standing) {
+        if old.gives_back() && !turn.standing.gives_back() {
             self.held -= 1;
         }
         if turn.standing == Standing::Lost && !old.is_gone() {
@@ -322,7 +404,11 @@ impl Group {
                 (None, Some(&(due, late))) => (due <= now).then_some(Event::Broke(Why::Late(late))),
             },
             State::Whole if self.bundle => self.lost.map(|lost| Event::Broke(Why::Lost(lost))),
-            State::Whole | State::GivingBack { .. } | State::Over => None,
+            State::Holding
+            | State::Accepting
+            | State::Whole
+            | State::GivingBack { .. }
+            | State::Over => None,
         }
     }
 
@@ -340,10 +426,8 @@ impl Group {
     /// The members that are to be given back with the others.
     fn to_give_back(&self) -> Vec<LeaseId> {
         let members = self.members.iter();
-        let held = members
-            .filter(|(_, member)| matches!(member.standing, Standing::Awaited | Standing::Up));
-        let leases = held.map(|(&id, _)| id);
-        leases.collect()
+        let held = members.filter(|(_, member)| member.standing.gives_back());
+        held.map(|(&id, _)| id).collect()
     }
 }
 
@@ -385,10 +469,12 @@ impl ServiceManager {
         let Some(group) = self.state.groups.get(&number) else {
             return self.state.timers.set(Timer::Group(number), None);
         };
-        match group.decision(now) {
-            Some(Event::Complete) => self.emit(now, GroupWhole { group: number }, out),
-            Some(Event::Broke(why)) => self.emit(now, GroupBroken { group: number, why }, out),
-            Some(Event::Ended) | None => {
+        let turn = self.joint_turn(number, now).filter(|(due, _)| *due <= now);
+        match (group.decision(now), turn) {
+            (Some(Event::Complete), _) => self.emit(now, GroupWhole { group: number }, out),
+            (Some(Event::Broke(why)), _) => self.emit(now, GroupBroken { group: number, why }, out),
+            (_, Some((_, turn))) => self.take_turn(now, number, turn, out),
+            (_, None) => {
                 for lease in group.to_give_back() {
                     if let Err(cause) = self.close(now, lease, out) {
                         out.problems.push(crate::actor::effect::Problem::Command(cause));
@@ -413,11 +499,47 @@ impl ServiceManager {
             }
             return;
         }
+        if self.state.parts.contains_key(&number) {
+            return self.take_part(at, number, leases);
+        }
         if leases.len() < 2 && !handling.bundle {
             return;
         }
-        let group = Group::of(items, handling, leases.iter().cloned(), at);
+        let mut group = Group::new(State::Assembling, items.len(), handling.bundle);
+        group.take(items, handling, leases.iter().cloned(), at);
         self.state.groups.insert(number, group);
+        self.enrol(number, leases, at);
+    }
+
+    /// The leases of one of several brokers join the group of them all.
+    fn take_part(&mut self, at: Time, number: u64, leases: &[(LeaseId, u16, Ticket)]) {
+        let Some(&of) = self.state.parts.get(&number) else { return };
+        let Some(group) = self.state.groups.get_mut(&of) else { return };
+        let Some(joint) = group.joint.take() else { return };
+        let whole = joint.of_whole(number, leases).into_iter();
+        group.take(joint.items(), joint.handling(), whole, at);
+        group.joint = Some(joint);
+        self.enrol(of, leases, at);
+    }
+
+    /// What comes of a part that was given up is waited for until it is gone.
+    pub(super) fn take_unwanted(
+        &mut self,
+        at: Time,
+        number: u64,
+        leases: &[(LeaseId, u16, Ticket)],
+    ) {
+        let Some(&of) = self.state.parts.get(&number) else { return };
+        let Some(group) = self.state.groups.get_mut(&of) else { return };
+        for (id, _, ticket) in leases {
+            let (units, site) = (ticket.bottom().units.get(), Some(ticket.site()));
+            let (due, standing) = (Time::MAX, Standing::Lost);
+            group.add(*id, Member { item: None, units, due, standing, site });
+        }
+        self.enrol(of, leases, at);
+    }
+
+    fn enrol(&mut self, number: u64, leases: &[(LeaseId, u16, Ticket)], at: Time) {
         for (id, ..) in leases {
             if let Some(lease) = self.state.leases.get_mut(id) {
                 lease.group = Some(number);
@@ -437,7 +559,8 @@ impl ServiceManager {
         let groups = &mut self.state.groups;
         let group = groups.entry(number).or_insert_with(|| Group::around(grown, units));
         let (units, standing) = (ticket.bottom().units.get(), Standing::Awaited);
-        group.add(id, Member { item: None, units, due: Time::MAX, standing });
+        let site = Some(ticket.site());
+        group.add(id, Member { item: None, units, due: Time::MAX, standing, site });
         if let Some(lease) = self.state.leases.get_mut(&id) {
             lease.group = Some(number);
         }
@@ -469,7 +592,23 @@ impl ServiceManager {
         let Some(number) = number else { return Ok(()) };
         let Some(group) = self.state.groups.get_mut(&number) else { return Ok(()) };
         group.follow(id, turn);
-        if group.live == 0 {
+        self.end_group(number, at)
+    }
+
+    /// Follows what became of a request that is one of several.
+    pub(super) fn part_follows(&mut self, number: u64, at: Time) -> Result<(), BadFact> {
+        let group = self.state.parts.get(&number).copied();
+        group.map_or(Ok(()), |group| self.end_group(group, at))
+    }
+
+    /// A group is over with its last lease and its last request.
+    pub(super) fn end_group(&mut self, number: u64, at: Time) -> Result<(), BadFact> {
+        let Some(group) = self.state.groups.get(&number) else { return Ok(()) };
+        let mut parts = group.joint().into_iter().flat_map(Joint::numbers);
+        let over = group.live == 0
+            && !matches!(group.state, State::Holding | State::Accepting | State::Over)
+            && !parts.any(|part| self.open_request(part).is_some());
+        if over && let Some(group) = self.state.groups.get_mut(&number) {
             group.state = group.state.next(Event::Ended)?;
         }
         self.refresh_group(number, at);
@@ -478,16 +617,29 @@ impl ServiceManager {
 
     /// Forgets a member; with the last one the group is forgotten.
     pub(super) fn forget_member(&mut self, number: u64, id: LeaseId) {
-        let Some(group) = self.state.groups.get_mut(&number) else { return };
-        group.members.remove(&id);
-        if group.members.is_empty() {
+        if let Some(group) = self.state.groups.get_mut(&number) {
+            group.members.remove(&id);
+        }
+        self.forget_empty(number);
+    }
+
+    /// Forgets a group of which no lease and no request is remembered.
+    pub(super) fn forget_empty(&mut self, number: u64) {
+        let Some(group) = self.state.groups.get(&number) else { return };
+        let mut parts = group.joint().into_iter().flat_map(Joint::numbers);
+        if group.members.is_empty() && !parts.any(|part| self.state.parts.contains_key(&part)) {
             self.state.groups.remove(&number);
             self.state.timers.set(Timer::Group(number), None);
         }
     }
 
-    fn refresh_group(&mut self, number: u64, at: Time) {
-        let due = self.state.groups.get(&number).and_then(|group| group.due(at));
+    pub(super) fn refresh_group(&mut self, number: u64, at: Time) {
+        let group = self.state.groups.get(&number);
+        let due = group.and_then(|group| group.due(at));
+        // What is due at once comes before all else that is, be it that everything has ended meanwhile.
+        let first = group.and_then(Group::joint).map_or(at, Joint::begun);
+        let turn = self.joint_turn(number, at).map(|(turn, _)| turn.max(first));
+        let due = [due, turn].into_iter().flatten().min();
         self.state.timers.set(Timer::Group(number), due);
     }
 }

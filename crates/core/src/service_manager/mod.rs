@@ -14,6 +14,7 @@ pub mod group;
 mod common;
 mod held;
 mod inquiring;
+pub mod joint;
 mod reclaim;
 mod revise;
 mod handle;

@@ -353,6 +353,7 @@ impl ServiceManager {
             self.replacement_asked(*lease, number);
         }
         self.put(at, number, request);
+        self.part_asked(number, at);
         self.plan_asked(number, at);
     }
 
@@ -419,13 +420,18 @@ impl ServiceManager {
         pending.set(Obligation::Withdraw(number), given_up, position, at);
         self.refresh_request(number);
         self.wake_waiters(number, at);
-        Ok(())
+        // What is granted has leases first.
+        if matches!(self.request(number), Some(State::Granted { .. })) {
+            return Ok(());
+        }
+        self.part_follows(number, at)
     }
 
     /// Forgets a request whose lease has all further state.
     pub(super) fn drop_request(&mut self, number: u64) {
         self.state.requests.remove(&number);
         self.state.plans.forget_request(number);
+        self.forget_part(number);
         for owed in [Obligation::Ask, Obligation::Accept, Obligation::Withdraw] {
             self.state.pending.settle(&owed(number));
         }
@@ -482,9 +488,11 @@ impl ServiceManager {
                 self.book(id, &link.resource, link.term, link.units.get(), at);
             }
         }
-        if wanted {
-            let leases = group.leases().zip(tickets);
-            let leases: Vec<_> = leases.map(|(id, (item, t))| (id, *item, t.clone())).collect();
+        let leases = group.leases().zip(tickets);
+        let leases: Vec<_> = leases.map(|(id, (item, t))| (id, *item, t.clone())).collect();
+        if !wanted {
+            self.take_unwanted(at, number, &leases);
+        } else {
             self.keep_together(at, number, &leases);
             // Once all of them are there, since they may wait for each other.
             for (id, ..) in leases {
@@ -492,7 +500,7 @@ impl ServiceManager {
             }
         }
         self.wake_waiters(number, at);
-        Ok(())
+        self.part_follows(number, at)
     }
 
     /// A ticket that the site would not take as an extension becomes a lease of its own, to be given back.

@@ -109,6 +109,9 @@ impl ServiceManager {
     /// The kept ticket of a lease, and whether it was split.
     fn kept(&self, lease: LeaseId) -> Result<(&Ticket, bool), String> {
         let standing = self.standing(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
+        if self.is_joining(lease) {
+            return Err(format!("lease {lease} waits for the tickets of other brokers"));
+        }
         match standing.lease() {
             Some(State::Ticketed { ticket, split }) => Ok((ticket, *split)),
             Some(_) | None => {

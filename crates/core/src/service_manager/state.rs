@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(super) epochs: BTreeMap<(ActorId, UnitId), Epoch>,
     /// The leases for which others were asked instead of units that failed, by the number of the request.
     pub(super) replacements: BTreeMap<u64, LeaseId>,
+    /// The requests that are one of several to several brokers, with their groups.
+    pub(super) parts: BTreeMap<u64, u64>,
     /// Packages on nodes.
     pub(super) plans: Plans,
 }

@@ -173,8 +173,10 @@ impl ServiceManager {
 
     /// The items that an item of a request joins, if it is a link.
     fn joins(&self, number: u64, item: u16) -> Option<[u16; 2]> {
-        let request = self.state.requests.get(&number)?;
-        request.wanted.items.get(usize::from(item))?.joins().map(|joins| joins.ends)
+        let several = self.attempt(number).map(|attempt| &attempt.asked.request);
+        let one = self.state.requests.get(&number).map(|request| &*request.wanted);
+        let items = &several.or(one)?.items;
+        items.get(usize::from(item))?.joins().map(|joins| joins.ends)
     }
 
     /// Where a lease, or a request without one, is in its life.

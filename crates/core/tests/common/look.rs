@@ -110,7 +110,13 @@ impl World {
 
     /// What the broker can still cut from its only delegation at an instant.
     pub(crate) fn free_at(&self, secs: i64) -> i64 {
-        let ledger = self.broker().ledger();
+        self.free_of(BROKER, secs)
+    }
+
+    /// The same of any broker.
+    pub(crate) fn free_of(&self, broker: u8, secs: i64) -> i64 {
+        let AnyActor::Broker(broker) = self.actor(broker) else { unreachable!() };
+        let ledger = broker.ledger();
         let (id, _) = ledger.accounts().next().unwrap();
         ledger.free(id).unwrap().free_at(super::at(secs))
     }

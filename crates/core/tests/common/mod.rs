@@ -40,6 +40,7 @@ pub(crate) const FAR_SITE: u8 = 2;
 pub(crate) const BROKER: u8 = 3;
 pub(crate) const GUEST: u8 = 4;
 pub(crate) const RIVAL: u8 = 5;
+pub(crate) const FAR_BROKER: u8 = 6;
 pub(crate) const STRANGER: u8 = 9;
 
 pub(crate) const ED25519: Scheme = Scheme::Ed25519;

@@ -7,16 +7,17 @@ use tenure_core::model::resource::{Attributes, DIVISIBLE, Value};
 use tenure_core::model::time::Span;
 use tenure_core::site_authority::{Offer, Plan, Stock};
 
-use super::{BROKER, id, node, units};
+use super::{id, node, units};
 
 pub(super) fn plan(
+    broker: u8,
     (stock, divisible): (u32, bool),
     disks: u32,
     (length, renew_before): (Span, Span),
 ) -> Plan {
     let attributes = Attributes::from([(Name::literal("cpus"), Value::from(8))]);
     let offer = Offer {
-        broker: id(BROKER),
+        broker: id(broker),
         resource: node(),
         units: units(stock),
         length,

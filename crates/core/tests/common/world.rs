@@ -32,7 +32,9 @@ use tenure_core::wire::message::{Envelope, Sealed};
 use tenure_laws::{Auditor, Observation, Participants, Violation, digest};
 
 use super::plan::{plan, with_stacks};
-use super::{BROKER, ED25519, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, signer};
+use super::{
+    BROKER, ED25519, FAR_BROKER, FAR_OFF, FAR_SITE, GUEST, MARGIN, RIVAL, SITE, id, signer,
+};
 
 /// What a driver makes of a call.
 pub(crate) enum Reaction {
@@ -50,6 +52,8 @@ pub(crate) struct Scene {
     pub(crate) disks: u32,
     /// Units at the other site; none, no site.
     pub(crate) far_stock: u32,
+    /// Whether that one delegates to another broker.
+    pub(crate) far_broker: bool,
     /// Whether the stock is divisible.
     pub(crate) divisible: bool,
     /// How long a delegation lasts, and how long before its end it is renewed.
@@ -73,6 +77,7 @@ impl Default for Scene {
             stock: 4,
             disks: 0,
             far_stock: 0,
+            far_broker: false,
             divisible: false,
             stacked: false,
             delegation: (Span::from_secs(FAR_OFF), Span::DAY),
@@ -164,17 +169,18 @@ impl Shown {
     }
 }
 
-fn setup(who: u8, name: &'static str) -> Setup {
+fn setup(who: u8, name: &'static str, far_broker: bool) -> Setup {
     let peer = |who, role| (id(who), Peer { name: Name::literal("peer"), role });
-    let peers = BTreeMap::from([
+    let far_broker = far_broker.then(|| peer(FAR_BROKER, Role::Broker));
+    let peers = [
         peer(SITE, Role::SiteAuthority),
         peer(FAR_SITE, Role::SiteAuthority),
         peer(BROKER, Role::Broker),
         peer(GUEST, Role::ServiceManager),
         peer(RIVAL, Role::ServiceManager),
-    ]);
-    let peers = peers.into();
-    Setup { name: Name::literal(name), signer: signer(who), margin: MARGIN, peers }
+    ];
+    let peers: BTreeMap<_, _> = peers.into_iter().chain(far_broker).collect();
+    Setup { name: Name::literal(name), signer: signer(who), margin: MARGIN, peers: peers.into() }
 }
 
 /// All actors of a world, all honest.
@@ -187,6 +193,7 @@ pub(crate) fn cast() -> Participants {
         player(SITE, "site", Role::SiteAuthority),
         player(FAR_SITE, "far-site", Role::SiteAuthority),
         player(BROKER, "broker", Role::Broker),
+        player(FAR_BROKER, "far-broker", Role::Broker),
         player(GUEST, "guest", Role::ServiceManager),
         player(RIVAL, "rival", Role::ServiceManager),
     ]);
@@ -199,7 +206,8 @@ impl Scene {
         let Self { stock, disks, far_stock, divisible, delegation, leave_before, limits, .. } =
             self;
         let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
-        let stacked = self.stacked;
+        let (stacked, far_broker) = (self.stacked, self.far_broker);
+        let far = if far_broker { FAR_BROKER } else { BROKER };
         let mut world = World {
             now: Time::ZERO,
             players: BTreeMap::new(),
@@ -219,23 +227,27 @@ impl Scene {
             auditor: self.audited.then(|| Auditor::new(cast())),
             tape: Vec::new(),
         };
-        let sites = [(SITE, "site", stock, disks), (FAR_SITE, "far-site", far_stock, 0)];
-        for (who, name, has, disks) in sites {
+        let sites =
+            [(SITE, "site", stock, disks, BROKER), (FAR_SITE, "far-site", far_stock, 0, far)];
+        for (who, name, has, disks, to) in sites {
             if has > 0 {
                 world.add(who, move || {
-                    let plan = plan((has, divisible), disks, delegation);
+                    let plan = plan(to, (has, divisible), disks, delegation);
                     let plan = if stacked { with_stacks(plan) } else { plan };
-                    let actor = SiteAuthority::new(setup(who, name), plan);
+                    let actor = SiteAuthority::new(setup(who, name, far_broker), plan);
                     HostedActor::site_authority(actor.with_limits(limits), site_mapper())
                 });
             }
         }
-        world.add(BROKER, move || {
-            HostedActor::broker(Broker::new(setup(BROKER, "broker")), broker_mapper())
-        });
+        let second = far_broker.then_some((FAR_BROKER, "far-broker"));
+        for (who, name) in [(BROKER, "broker")].into_iter().chain(second) {
+            world.add(who, move || {
+                HostedActor::broker(Broker::new(setup(who, name, far_broker)), broker_mapper())
+            });
+        }
         for (who, name) in [(GUEST, "guest"), (RIVAL, "rival")] {
             world.add(who, move || {
-                let actor = ServiceManager::new(setup(who, name), leave_before);
+                let actor = ServiceManager::new(setup(who, name, far_broker), leave_before);
                 HostedActor::service_manager(actor, Box::new(Deploy::default()))
             });
         }

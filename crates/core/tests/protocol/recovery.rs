@@ -284,6 +284,9 @@ fn after_every_input_of_a_busy_life_the_journal_gives_the_same_actor_again() {
 /// or changes in place, and every ticket is redeemed in time: `delegations.rs`, `drivers.rs`, `returns.rs`,
 /// `in_place.rs` and the scripts of `tests/scenarios` have those.
 const ELSEWHERE: &[&str] = &[
+    "service-manager.group-asked",
+    "service-manager.group-held",
+    "service-manager.group-granted",
     "service-manager.return-begun",
     "service-manager.part-returned",
     "service-manager.return-refused",

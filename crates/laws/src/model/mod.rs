@@ -16,7 +16,7 @@ use std::fmt;
 
 pub(super) use broker::BrokerModel;
 pub(super) use cover::Cover;
-pub(super) use guest::{GuestLease, GuestModel};
+pub(super) use guest::{GuestLease, GuestModel, Stage};
 pub(super) use site::SiteModel;
 pub(super) use site_records::SiteLease;
 

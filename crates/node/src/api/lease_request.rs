@@ -23,6 +23,7 @@ use tenure_core::wire::request::{Item, Joins, Relation, Request};
 use tenure_expr::Demand;
 
 use super::asker::Asker;
+use super::attempt::Several;
 use super::server::AppState;
 use super::view::LeaseView;
 use super::{ApiError, Code, LeaseName, LeaseRequest, LinkRequest, ReviseRequest, demand};
@@ -55,6 +56,11 @@ pub(super) async fn ask(
     if id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_ID) {
         let message = format!("an id has 1 to {MAX_ID} bytes");
         return Err(ApiError::new(Code::Usage, message).help("leave it out, or choose another"));
+    }
+    let mut request = request;
+    if let Some(several) = Several::of(app, &mut request)? {
+        let ask = ask_of(app, &manager, request)?;
+        return made(app, &manager, several.command(ask)?, by).await;
     }
     let ask = ask_of(app, &manager, request)?;
     let Some(id) = id else { return make(app, &manager, ask, by).await };
@@ -279,7 +285,16 @@ pub(super) async fn revise(
 
 /// Asks, and answers the lease.
 async fn make(app: &AppState, manager: &Name, ask: Ask, by: &Asker) -> Result<LeaseView, ApiError> {
-    let lease = app.command(manager, (by, ""), GuestCommand::Ask(ask)).await?;
+    made(app, manager, GuestCommand::Ask(ask), by).await
+}
+
+async fn made(
+    app: &AppState,
+    manager: &Name,
+    command: GuestCommand,
+    by: &Asker,
+) -> Result<LeaseView, ApiError> {
+    let lease = app.command(manager, (by, ""), command).await?;
     let lease = lease.ok_or_else(|| ApiError::new(Code::Failed, "the request made no lease"))?;
     app.lease(manager, lease).await
 }

@@ -7,6 +7,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::service_manager::request::State as RequestState;
 use tenure_core::service_manager::{LeaseSurvey, ServiceManager};
 
+use super::attempt::AttemptView;
 use super::server::{ApiResult, AppState};
 use super::view::{self, LeaseView};
 use super::{ApiError, Code, LeaseName};
@@ -42,10 +43,16 @@ pub struct More {
 /// The leases of a name, by index: all parts of a request, unless one is named.
 fn parts_of(guest: &ServiceManager, name: &LeaseName) -> Vec<LeaseId> {
     let number = name.number;
-    let id = |part| LeaseId { number, part };
     if let Some(part) = name.part {
-        return guest.survey_of(id(part)).map(|lease| lease.id).into_iter().collect();
+        let lease = guest.survey_of(LeaseId { number, part });
+        return lease.map(|lease| lease.id).into_iter().collect();
     }
+    // What goes to several brokers has a request for each, and its last attempt counts.
+    let numbers = guest.last_attempt(number).unwrap_or(number..number.saturating_add(1));
+    numbers.flat_map(|number| leases_of(guest, number)).collect()
+}
+
+fn leases_of(guest: &ServiceManager, number: u64) -> Vec<LeaseId> {
     match guest.request(number) {
         Some(RequestState::Granted { group }) => group.leases().collect(),
         // A request without leases, or a lease of a ticket that came without a request.
@@ -58,7 +65,9 @@ fn parts_of(guest: &ServiceManager, name: &LeaseName) -> Vec<LeaseId> {
             | RequestState::Refused { .. }
             | RequestState::Unanswered,
         )
-        | None => guest.survey_of(id(0)).map(|lease| lease.id).into_iter().collect(),
+        | None => {
+            guest.survey_of(LeaseId { number, part: 0 }).map(|lease| lease.id).into_iter().collect()
+        }
     }
 }
 
@@ -75,7 +84,10 @@ impl AppState {
         let leases = self.guest(manager, move |guest| {
             let picked = pick(guest).into_iter().filter_map(|id| guest.survey_of(id));
             let known = (&found, &unreachable);
-            let views = picked.map(|lease| view::lease((&name, me), &names, &lease, known, now));
+            let views = picked.map(|lease| LeaseView {
+                attempt: AttemptView::of(guest, &lease, &names),
+                ..view::lease((&name, me), &names, &lease, known, now)
+            });
             Some(views.collect())
         });
         Ok(leases.await?.unwrap_or_default())

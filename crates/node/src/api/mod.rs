@@ -6,6 +6,7 @@
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
 mod asker;
+mod attempt;
 mod availability;
 mod broker_view;
 mod change;
@@ -57,6 +58,7 @@ use thiserror::Error;
 
 use self::moment::Moment;
 
+pub use attempt::AttemptView;
 pub use availability::{AvailabilityRequest, AvailabilityView, FreeView};
 pub use broker_view::{BrokerView, QuotaView, RequestView};
 pub use connection::{Limits, serve};
@@ -447,6 +449,13 @@ pub struct LeaseRequest {
     /// How long offers are to be held, to choose from.
     #[serde(default)]
     pub hold: Option<Span>,
+    /// If it goes to several brokers: of each item of the demand and then of each link, whom to ask. Each of them
+    /// holds its items for `hold`, 5 minutes unless set. A link whose ends are other brokers' is one edge.
+    #[serde(default)]
+    pub brokers: Vec<Name>,
+    /// How many attempts there are at most if it goes to several brokers; 5 unless set.
+    #[serde(default)]
+    pub tries: Option<u32>,
     /// The earliest start.
     #[serde(default)]
     pub start: Moment,

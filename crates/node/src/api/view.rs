@@ -13,7 +13,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::AnyActor;
 use tenure_core::service_manager::fidelity::Fidelity;
-use tenure_core::service_manager::machine::{Change, Outcome, State, UnitUse};
+use tenure_core::service_manager::machine::{Change, Held, Outcome, State, UnitUse};
 use tenure_core::service_manager::sequence::Gate;
 use tenure_core::service_manager::{LeaseSurvey, RestStanding, ServiceManager};
 use tenure_core::ticket::Ticket;
@@ -142,6 +142,9 @@ pub struct LeaseView {
     /// The request that it has its other leases in common with, if it has others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// How the attempt stands that it is a part of, if its request went to several brokers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<super::AttemptView>,
     /// The item of that request that it is for, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<u16>,
@@ -431,6 +434,15 @@ pub(super) fn lease_name(manager: &str, id: LeaseId) -> String {
     format!("{manager}/{id}")
 }
 
+/// How far an extension is, if one is under way.
+fn extension(held: &Held) -> Option<String> {
+    match held.change {
+        Change::None | Change::Leaving(_) | Change::Returning(_) | Change::Modifying { .. } => None,
+        Change::Requested { .. } => Some("asking".to_owned()),
+        Change::Redeeming { .. } => Some("redeeming".to_owned()),
+    }
+}
+
 /// A lease at the time `now`.
 pub(super) fn lease(
     (manager, me): (&Name, ActorId),
@@ -442,14 +454,10 @@ pub(super) fn lease(
     let held = lease.state.held();
     let site = lease.state.ticket().map(Ticket::site).or(lease.closed_by.map(|(site, _)| *site));
     let site_name = site.map(|site| name(names, site));
-    let units = held.into_iter().flat_map(|held| held.units.values());
     let of = site.zip(site_name.as_deref());
+    let units = held.into_iter().flat_map(|held| held.units.values());
     let units = units.map(|unit| lease_unit((me, of), unit, found));
-    let extension = held.and_then(|held| match held.change {
-        Change::None | Change::Leaving(_) | Change::Returning(_) | Change::Modifying { .. } => None,
-        Change::Requested { .. } => Some("asking".to_owned()),
-        Change::Redeeming { .. } => Some("redeeming".to_owned()),
-    });
+    let extension = held.and_then(extension);
     let returning = held.and_then(|held| match held.change {
         Change::None | Change::Requested { .. } | Change::Redeeming { .. } => None,
         Change::Modifying { .. } => Some("modifying".to_owned()),
@@ -463,6 +471,7 @@ pub(super) fn lease(
     LeaseView {
         lease: lease_name(manager.as_str(), lease.id),
         slice: lease.slice.to_string(),
+        attempt: None,
         group: lease.group.map(|number| format!("{manager}/{number}")),
         item: lease.item,
         joins: lease.joins,

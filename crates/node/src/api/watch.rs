@@ -107,8 +107,13 @@ impl Shown {
         number: u64,
         out: &mut Writer,
     ) -> Result<(), Ended> {
-        if self.lease.as_ref().is_some_and(|lease| lease.number != number) {
-            return Ok(());
+        if let Some(lease) = self.lease.clone().filter(|lease| lease.number != number) {
+            // Its last attempt at several brokers may have other numbers.
+            if !self.views.values().any(|view| view.attempt.is_some()) {
+                return Ok(());
+            }
+            let views = app.leases_named(manager, lease).await?;
+            return self.show(views, out).await;
         }
         let part = self.lease.as_ref().and_then(|lease| lease.part);
         let request = LeaseName { manager: None, number, part };

@@ -38,6 +38,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
         Input::Command(command) | Input::Ordered(command, _) => match command {
             Command::ServiceManager(command) => match command {
                 GuestCommand::Ask(_)
+                | GuestCommand::AskSeveral { .. }
                 | GuestCommand::Extend { .. }
                 | GuestCommand::Accept { .. }
                 | GuestCommand::Grow { .. }

@@ -245,6 +245,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::SiteClosed(fact) => fact.refusal.as_ref().map(ToString::to_string),
         F::ExtensionDenied(fact) => fact.refusal.as_ref().map(ToString::to_string),
         F::GroupBroken(fact) => Some(lost(fact.why)),
+        F::GroupAsked(fact) => Some(attempt(fact)),
         F::Queued(fact) => Some(place(&fact.waiting)),
         F::Accepted(fact) => Some(format!("offer {}", fact.offer)),
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
@@ -292,6 +293,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::RestReturned(_)
         | F::RestCredited(_)
         | F::ReceiptTaken(_)
+        | F::GroupHeld(_)
+        | F::GroupGranted(_)
         | F::GroupWhole(_)
         | F::Leased(_)
         | F::ExtensionAsked(_)
@@ -328,8 +331,23 @@ fn staying(told: &Notice) -> String {
     format!("{} units stay from {} on", told.units, told.at)
 }
 
-fn lost(why: Why) -> String {
+fn attempt(fact: &service_manager::GroupAsked) -> String {
+    let (tries, most, start) = (fact.request.history.tries, fact.tries, fact.start);
+    let brokers = fact.parts().len();
+    format!("attempt {tries} of {most}: {brokers} brokers are asked to hold from {start} on")
+}
+
+/// Why a group is given back.
+pub(in crate::api) fn lost(why: Why) -> String {
     match why {
+        Why::NotHeld(number) => {
+            format!("request {number} was not held, or not in time, so the others are given up")
+        }
+        Why::NotGranted(number) => {
+            format!("request {number} was not granted, or not in time, so the others go back")
+        }
+        Why::NotApart => "what is held comes from one site, not from different ones".to_owned(),
+        Why::GivenUp => "its user gave it up".to_owned(),
         Why::Lost(lease) => format!("lease {lease} was lost, so the others are given back"),
         Why::Late(lease) => {
             format!("lease {lease} got no units in time, so the others are given back")

@@ -23,6 +23,7 @@ use tenure_core::wire::refusal::Refusal;
 use tenure_core::wire::request::Request;
 
 use self::bookings::Market;
+pub(super) use self::facts::lost as group_lost;
 use self::facts::{Failure, RequestHistory};
 use self::failed::Failed;
 use self::pending::{LeaseRefs, PendingItem};
@@ -147,14 +148,17 @@ async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, Api
         return Err(ApiError::new(Code::NoSuch, format!("no lease {manager}/{id}")));
     };
     let (waits, says) = waits::with_others(waits, says, &lease);
+    let (waits, says) = waits::with_attempt(waits, says, &lease);
     let (waits, says) = waits::with_recall(waits, says, &lease);
     let told = failed.map(|failed| failed.in_words(manager, &lease));
     let (waits, says) = waits::with_failure(waits, says, told);
+    let own = |says| Finding { actor: manager.to_string(), says };
+    let attempt = lease.attempt.as_ref().map(|attempt| own(attempt.in_words()));
     let why = WhyView {
         lease,
         reason: says.clone(),
         help: None,
-        findings: vec![Finding { actor: manager.to_string(), says }],
+        findings: [own(says)].into_iter().chain(attempt).collect(),
         bookings: Vec::new(),
         more_bookings: 0,
         room_at: None,

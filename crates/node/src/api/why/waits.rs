@@ -23,6 +23,21 @@ pub(super) enum Waits {
     Refused(Box<Refusal>),
 }
 
+/// The same of a part of what goes to several brokers.
+pub(super) fn with_attempt(waits: Waits, says: String, lease: &LeaseView) -> (Waits, String) {
+    let Some(attempt) = lease.attempt.as_ref().filter(|attempt| attempt.state != "whole") else {
+        return (waits, says);
+    };
+    let withdrawn = lease.refusal.as_ref().is_none_or(|refusal| refusal.code == "withdrawn");
+    let says = match lease.state.as_str() {
+        "offered" => format!("{} holds it until all brokers do", attempt.broker),
+        "ticketed" => "its ticket is kept until those of all brokers are there".to_owned(),
+        "given-up" | "closed" if attempt.failed.is_some() && withdrawn => attempt.in_words(),
+        _ => return (waits, says),
+    };
+    (Waits::Nothing(says.clone(), None), says)
+}
+
 /// The same of a lease that waits for others.
 pub(super) fn with_others(waits: Waits, says: String, lease: &LeaseView) -> (Waits, String) {
     let held = |gate: &str| {
