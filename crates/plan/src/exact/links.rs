@@ -177,7 +177,7 @@ impl<'m, 'p> Links<'m, 'p> {
         let network = &self.model.network;
         let mut price = 0_u64;
         let mut leaving: Vec<u64> = Vec::new();
-        let mut open: Vec<(u64, usize)> = Vec::new();
+        let mut open: Vec<Open> = Vec::new();
         for link in network.links_of(block) {
             let link = *link as usize;
             let rules = network.links[link];
@@ -198,7 +198,12 @@ impl<'m, 'p> Links<'m, 'p> {
                 }
                 price += 2 * distance * rules.bandwidth;
             } else if self.must_part(block, partner) {
-                open.push((rules.bandwidth, link));
+                // All links to one partner end at one place.
+                match open.iter_mut().find(|known| self.is_far_apart() && known.partner == partner)
+                {
+                    Some(known) => known.bandwidth += rules.bandwidth,
+                    None => open.push(Open { bandwidth: rules.bandwidth, link, partner }),
+                }
             } else {
                 continue;
             }
@@ -216,24 +221,18 @@ impl<'m, 'p> Links<'m, 'p> {
     }
 
     /// What links from a node to blocks that are open cost at least. If no two blocks can be on one place,
-    /// each goes to another one: the widest to the nearest.
-    fn open_price(
-        &self,
-        state: &State<'_, '_>,
-        node: usize,
-        open: &mut [(u64, usize)],
-    ) -> Option<u64> {
+    /// each partner goes to another one: that of the widest links to the nearest.
+    fn open_price(&self, state: &State<'_, '_>, node: usize, open: &mut [Open]) -> Option<u64> {
         let network = &self.model.network;
         open.sort_unstable_by(|one, other| other.cmp(one));
         // The link that has the most edges to choose from is the nearest to all.
-        let widest_choice =
-            open.iter().min_by_key(|(bandwidth, _)| *bandwidth).map(|(_, link)| *link);
+        let widest_choice = open.iter().min_by_key(|open| open.bandwidth).map(|open| open.link);
         let mut hosts =
             widest_choice.into_iter().flat_map(|link| self.distances.sites_from(link, node));
         let mut price = 0;
-        for (bandwidth, link) in open {
+        for Open { bandwidth, link, .. } in open {
             let mut distance = self.distances.nearest(*link, node);
-            if self.all_apart && self.distances.is_one_table() {
+            if self.is_far_apart() {
                 let is_free =
                     |site: &&(u64, u32)| state.is_empty(network.nodes[site.1 as usize] as usize);
                 distance = hosts.find(is_free).map_or(FAR, |site| site.0);
@@ -246,11 +245,24 @@ impl<'m, 'p> Links<'m, 'p> {
         Some(price)
     }
 
+    /// Whether no two blocks can be on one place, and all links have the same distances.
+    fn is_far_apart(&self) -> bool {
+        self.all_apart && self.distances.is_one_table()
+    }
+
     /// Whether two blocks can never be on one place.
     fn must_part(&self, one: usize, other: usize) -> bool {
         let lists = self.model.apart(other);
         self.model.apart(one).iter().any(|list| lists.contains(list))
     }
+}
+
+/// A link to a block without a place, or all links to it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Open {
+    bandwidth: u64,
+    link: usize,
+    partner: usize,
 }
 
 /// Whether links of these bandwidths, widest first, can leave a node, each by one of its edges.

@@ -23,6 +23,8 @@ pub(super) struct Options {
     pub(super) kind: Vec<Option<u32>>,
     /// The links of each block to others.
     links: Vec<Vec<Side>>,
+    /// The same with all links to one partner as one.
+    partners: Vec<Vec<Side>>,
     pub(super) distances: Distances,
     /// Whether a block has a node among its options, by block and node.
     can_have: Vec<bool>,
@@ -32,6 +34,7 @@ pub(super) struct Options {
 }
 
 /// A link as one of its blocks sees it. The widest come first.
+#[derive(Clone, Copy)]
 struct Side {
     bandwidth: u64,
     link: usize,
@@ -50,11 +53,13 @@ impl Options {
             price: Vec::new(),
             kind: Vec::new(),
             links: (0..model.block_count()).map(|block| sides(model, block)).collect(),
+            partners: Vec::new(),
             distances: Distances::default(),
             can_have: vec![false; model.block_count() * nodes],
             nodes,
             between: network.links.iter().map(|link| link.ends).collect(),
         };
+        options.partners = options.links.iter().map(|sides| merged(sides)).collect();
         let mut state = State::new(model);
         let mut of_class = vec![0_usize; model.place_count()];
         for (block, host) in fixed.iter().enumerate() {
@@ -166,7 +171,8 @@ impl Options {
     /// What the links of an option to open blocks cost at least, or [`NEVER`].
     ///
     /// Each link is as long as the way to the nearest place of its partner. If all links can use the same
-    /// edges, they are also as long as the ways to the nearest places, the widest link to the nearest.
+    /// edges, they are also as long as the ways to the nearest places, one for each partner, the one with the
+    /// widest links at the nearest.
     pub(super) fn nearest(
         &self,
         block: usize,
@@ -178,7 +184,7 @@ impl Options {
         let node = self.node[option] as usize;
         let is_free = |site: &u32| !occupied[node_place[*site as usize] as usize];
         let open = || self.links[block].iter().filter(|side| chosen[side.partner].is_none());
-        let (mut alone, mut count) = (0_u64, 0);
+        let mut alone = 0_u64;
         for side in open() {
             let mut sites = self.distances.sites_from(side.link, node).iter();
             let nearest = sites.find(|(_, site)| {
@@ -188,13 +194,13 @@ impl Options {
                 return NEVER;
             };
             alone += distance * side.bandwidth;
-            count += 1;
         }
-        if count < 2 || !self.distances.is_one_table() {
+        let partners = || self.partners[block].iter().filter(|side| chosen[side.partner].is_none());
+        if partners().nth(1).is_none() || !self.distances.is_one_table() {
             return alone;
         }
         let mut together = 0_u64;
-        let mut sides = open();
+        let mut sides = partners();
         let Some(first) = sides.next() else { return alone };
         let sites = self.distances.sites_from(first.link, node).iter();
         let mut sites = sites.filter(|(_, site)| is_free(site));
@@ -246,4 +252,17 @@ fn sides(model: &Model<'_>, block: usize) -> Vec<Side> {
     }
     sides.sort_by_key(|side| (std::cmp::Reverse(side.bandwidth), side.link));
     sides
+}
+
+/// The links of a block with all that have one partner as one, widest first.
+fn merged(sides: &[Side]) -> Vec<Side> {
+    let mut merged: Vec<Side> = Vec::new();
+    for side in sides {
+        match merged.iter_mut().find(|known| known.partner == side.partner) {
+            Some(known) => known.bandwidth = known.bandwidth.saturating_add(side.bandwidth),
+            None => merged.push(*side),
+        }
+    }
+    merged.sort_by_key(|side| (std::cmp::Reverse(side.bandwidth), side.link));
+    merged
 }
