@@ -257,7 +257,8 @@ impl Checker {
             let (item, units) = (item_of(*item), link.units.get());
             group.members.insert(id, Member { item, units, due, lost: false, gone: false });
             self.of.insert((scene.actor, id), number);
-            if !handling.keep_tickets {
+            // Those of several brokers are waited for once all tickets are there.
+            if !handling.keep_tickets && group.commit.is_none() {
                 self.awaited.insert((scene.actor, due, id));
             }
         }
@@ -276,6 +277,17 @@ impl Checker {
                 let member = Member { item: None, units, due, lost: false, gone: false };
                 group.members.insert(id, member);
                 self.of.insert((scene.actor, id), number);
+            }
+        }
+    }
+
+    /// The leases of a group have the time to get their units from `at` on.
+    fn awaits_from(&mut self, guest: ActorId, number: u64, at: Time, handling: &Handling) {
+        let Some(group) = self.groups.get_mut(&(guest, number)) else { return };
+        for (id, member) in group.members.iter_mut().filter(|(_, member)| !member.gone) {
+            member.due = member.due.max(at.plus(handling.assemble));
+            if !handling.keep_tickets {
+                self.awaited.insert((guest, member.due, *id));
             }
         }
     }

@@ -314,6 +314,20 @@ impl Group {
         }
     }
 
+    /// All tickets of several brokers are there: its leases have the time to get their units from now on.
+    fn assembles_from(&mut self, at: Time) {
+        let Some(assemble) = self.joint.as_ref().map(|joint| joint.handling().assemble) else {
+            return;
+        };
+        self.awaited.clear();
+        for (id, member) in &mut self.members {
+            member.due = member.due.max(at.plus(assemble));
+            if member.item.is_some() && member.standing == Standing::Awaited {
+                self.awaited.insert((member.due, *id));
+            }
+        }
+    }
+
     /// The group of a lease that had none.
     fn around(id: LeaseId, units: u32) -> Self {
         let mut group = Self::new(State::Whole, 0, false);
@@ -577,6 +591,9 @@ impl ServiceManager {
         let missing = || BadFact::Missing { kind: "group", what: number.to_string() };
         let group = self.state.groups.get_mut(&number).ok_or_else(missing)?;
         group.state = group.state.next(event)?;
+        if event == Event::Granted {
+            group.assembles_from(at);
+        }
         self.refresh_group(number, at);
         Ok(())
     }

@@ -45,7 +45,6 @@ impl ServiceManager {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
         self.journal_settings(now, out);
         self.emit(now, Woken {}, out);
-        self.ask_all_parts(now, out);
     }
 
     pub(super) fn observe(&mut self, now: Time, signal: Name, value: i64, out: &mut Output) {

@@ -294,14 +294,6 @@ impl ServiceManager {
         }
     }
 
-    /// Asks for all such parts: before anything else takes their numbers.
-    pub(super) fn ask_all_parts(&mut self, now: Time, out: &mut Output) {
-        let holding = self.state.groups.iter().filter(|(_, group)| group.state() == State::Holding);
-        for number in holding.map(|(&number, _)| number).collect::<Vec<_>>() {
-            self.ask_parts(now, number, out);
-        }
-    }
-
     /// What is next for an attempt, and when it is due.
     pub(super) fn joint_turn(&self, number: u64, at: Time) -> Option<(Time, Turn)> {
         let group = self.state.groups.get(&number)?;
@@ -538,6 +530,9 @@ impl ServiceManager {
         let asked = fact.clone();
         let joint = Joint { asked, at, offers: Vec::new(), failed: None, retry: None };
         self.state.groups.insert(fact.group, Group::holding(joint));
+        // Nothing else has the numbers of its requests, also if they are never made.
+        let last = fact.numbers().end.saturating_sub(1);
+        self.state.last_number = self.state.last_number.max(last);
         if let Some(before) = fact.before {
             if let Some(joint) = self.state.groups.get_mut(&before).and_then(Group::joint_mut) {
                 joint.retry = None;

@@ -4,10 +4,11 @@ use tenure_core::driver::Step;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::Command;
-use tenure_core::service_manager::group::{State, Why};
+use tenure_core::service_manager::group::{Handling, State, Why};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::message::Sealed;
 use tenure_core::wire::offer::Reply;
+use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::request::{Item, Relation};
 
 use crate::common::world::{Reaction, Scene, World};
@@ -298,4 +299,33 @@ fn items_apart_come_from_different_sites_whoever_sells_them() {
     let wanted = Ask { items: vec![apart.clone(), apart], ..both(0) };
     ask(&mut world, wanted, 1);
     assert_eq!(group(&world, 1), State::Whole);
+}
+
+#[test]
+fn units_are_waited_for_from_the_last_ticket_on() {
+    let mut world = market();
+    world.keep.insert("granted");
+    let handling = Handling { assemble: Span::from_secs(60), ..Handling::default() };
+    ask(&mut world, Ask { handling, ..both(0) }, 1);
+    let granted = world.kept.clone();
+    world.keep.clear();
+    let_in(&mut world, &granted[0]);
+    world.advance(120);
+    let_in(&mut world, &granted[1]);
+    assert_eq!((states(&world, 1), group(&world, 1)), (["Active", "Active"], State::Whole));
+}
+
+#[test]
+fn numbers_of_an_attempt_that_cannot_be_asked_are_not_given_again() {
+    let mut world = market();
+    world.cut_off.insert(FAR_BROKER);
+    let provisos = Provisos { redeem_by: Some(at(700)), ..Provisos::default() };
+    ask(&mut world, Ask { provisos, ..both(2 * HOUR) }, 2);
+    world.advance(900);
+    assert_eq!(world.guest(GUEST).next_attempt(1), Some(3), "too late to be redeemed");
+    assert_eq!(group(&world, 3), State::Over);
+    world.cut_off.clear();
+    let plain = world.ask(GUEST, Ask { broker: Some(id(BROKER)), ..ask_for(1, 900, HOUR) });
+    world.advance(901);
+    assert_eq!((plain, world.state(GUEST, plain)), (lease(5), "Active"));
 }

@@ -121,7 +121,9 @@ impl Checker {
         let Some(commit) = self.commit(scene.actor, number) else { return Ok(()) };
         commit.complete = true;
         let (by, all) = (commit.by(), commit.asked.numbers().all(|n| commit.granted.contains(&n)));
+        let handling = commit.asked.handling.clone();
         self.commits.remove(&(scene.actor, by, number));
+        self.awaits_from(scene.actor, number, scene.at, &handling);
         tally.check(all, || {
             format!("{} says that group {number} has all tickets, and it has not", scene.name())
         })
