@@ -151,6 +151,12 @@ mutants! {
     SiblingsStay,
     /// A bundle is taken for a plain group.
     BundleForgotten,
+    /// Of several brokers the first that holds is accepted at once.
+    AcceptsEachHold,
+    /// A ticket is redeemed before those of the other brokers are there.
+    RedeemsBeforeAll,
+    /// Tickets are waited for as long as it takes, though other brokers have sent theirs.
+    AcceptsForEver,
     /// A holder hands on more of its ticket than is left.
     SplitsTwice,
     /// A part of a ticket has none of the constraints of the whole.

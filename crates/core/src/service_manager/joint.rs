@@ -14,10 +14,12 @@ use super::machine::State as LeaseState;
 use super::request::State as RequestState;
 use super::{Output, ServiceManager};
 use crate::actor::Emit as _;
+use crate::actor::effect::Problem;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::model::identity::ActorId;
 use crate::model::slice::{LeaseId, RequestId};
 use crate::model::time::{Span, Term, Time};
+use crate::mutants::mutant;
 use crate::service_manager::facts::{
     Accepted, GaveUp, GroupAsked, GroupBroken, GroupGranted, GroupHeld, RedeemBegun,
 };
@@ -352,6 +354,12 @@ impl ServiceManager {
         if let Some((number, _)) = held.iter().find(|(_, good)| good.is_empty()) {
             return (Time::MIN, Turn::Break(Why::NotHeld(*number)));
         }
+        if mutant!(AcceptsEachHold)
+            && let Some((number, good)) = held.first()
+            && let Some((offer, _)) = good.first()
+        {
+            return (Time::MIN, Turn::Accept(*number, *offer));
+        }
         if let Some(late) = late {
             return (joint.asked.held_by(joint.at), Turn::Break(Why::NotHeld(late)));
         }
@@ -365,6 +373,11 @@ impl ServiceManager {
     fn accept_turn(&self, group: &Group, joint: &Joint) -> (Time, Turn) {
         if let Some(lease) = group.lost() {
             return (Time::MIN, Turn::Break(Why::Lost(lease)));
+        }
+        if mutant!(RedeemsBeforeAll)
+            && let Some(lease) = self.to_redeem(group)
+        {
+            return (Time::MIN, Turn::Redeem(lease));
         }
         let mut late = None;
         for (number, offer) in joint.numbers().zip(&joint.offers) {
@@ -385,6 +398,7 @@ impl ServiceManager {
             }
         }
         match late {
+            Some(_) if mutant!(AcceptsForEver) => (Time::MAX, Turn::Granted),
             Some(late) => (joint.asked.granted_by(joint.at), Turn::Break(Why::NotGranted(late))),
             None => (Time::MIN, Turn::Granted),
         }
@@ -412,9 +426,19 @@ impl ServiceManager {
             Turn::Held(offers) => self.emit(now, GroupHeld { group, offers }, out),
             Turn::Accept(number, offer) => self.emit(now, Accepted { number, offer }, out),
             Turn::Granted => self.emit(now, GroupGranted { group }, out),
-            Turn::Redeem(lease) => self.emit(now, RedeemBegun { lease }, out),
+            Turn::Redeem(lease) => self.redeem_part(now, lease, out),
             Turn::GiveUp(number) => self.emit(now, GaveUp { number }, out),
             Turn::Again => self.try_again(now, group, out),
+        }
+    }
+
+    /// Redeems a ticket now that all are there, or gives it back if it is too late: its group breaks then.
+    fn redeem_part(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
+        let Some(LeaseState::Ticketed { ticket, .. }) = self.lease(lease) else { return };
+        if self.too_late_to_redeem(now, ticket.bottom()).is_none() {
+            self.emit(now, RedeemBegun { lease }, out);
+        } else if let Err(cause) = self.close(now, lease, out) {
+            out.problems.push(Problem::Command(cause));
         }
     }
 

@@ -329,3 +329,22 @@ fn numbers_of_an_attempt_that_cannot_be_asked_are_not_given_again() {
     world.advance(901);
     assert_eq!((plain, world.state(GUEST, plain)), (lease(5), "Active"));
 }
+
+#[test]
+fn tickets_that_are_complete_too_late_go_back() {
+    let mut world = market();
+    world.keep.insert("granted");
+    let provisos = Provisos { redeem_by: Some(at(200)), ..Provisos::default() };
+    ask(&mut world, Ask { provisos, ..both(0) }, 1);
+    let granted = world.kept.clone();
+    world.keep.clear();
+    let_in(&mut world, &granted[0]);
+    world.hand_over(&granted[1]);
+    world.run();
+    // By a clock that was set on, before the tick at which all are there.
+    world.now = world.now.plus(Span::from_secs(199));
+    world.advance_to(world.now);
+    assert_eq!((states(&world, 1), count(&world, "redeem-begun")), (["Closed", "Closed"], 0));
+    world.advance(400);
+    assert_eq!((group(&world, 1), free(&world, 400)), (State::Over, [4, 4]));
+}

@@ -35,8 +35,9 @@ fn domain(name: &str, numbers: &mut Numbers, places: &mut Vec<Value>, edges: &mu
     for number in 0..SITES {
         place("p", number, 0);
         place("", number, numbers.below(17));
-        place("b", number, 0);
     }
+    place("b", 0, 0);
+    place("b", 1, 0);
     let mut edge = |one: String, other: String| {
         let (free, price) = (numbers.below(9), 3 + numbers.below(5));
         edges.push(json!({"ends": [one, other], "capacity": free, "price": price}));

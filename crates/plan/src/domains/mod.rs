@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use tenure_expr::{Attributes as _, Value};
 
 use self::ways::ways;
-use crate::amount::Amount;
 use crate::answer::{Answer, Objective, Plan, Status};
 use crate::check::check;
 use crate::error::BadProblem;
@@ -377,9 +376,4 @@ fn too_much(pieces: &[Piece<'_>], answer: &Answer) -> Vec<(String, u64)> {
         *sum = sum.saturating_add(piece.link.bandwidth.value());
     }
     asked.into_iter().collect()
-}
-
-/// Amounts of what edges carry.
-fn least(one: Amount, other: Amount) -> Amount {
-    if other.value() < one.value() { other } else { one }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Domain, least};
+use super::Domain;
 use crate::amount::{Amount, Price};
 use crate::problem::{Edge, Properties};
 use tenure_expr::Attributes as _;
@@ -42,6 +42,11 @@ fn between(domain: &Domain<'_>, from: &str, to: &str) -> Vec<Edge> {
         });
     }
     ways
+}
+
+/// The smaller of two amounts.
+fn least(one: Amount, other: Amount) -> Amount {
+    if other.value() < one.value() { other } else { one }
 }
 
 /// The latency of two edges in a row.

@@ -381,9 +381,10 @@ impl World {
         (0..self.participants.len()).filter(|&who| self.participants[who].role == role).collect()
     }
 
-    /// A command as it is handed in, at times under a key that may have been used.
+    /// A command as it is handed in, at times under a key that may have been used. In the end it is under none: one
+    /// that is refused for its key would never be given again.
     fn named(&mut self, command: Command) -> Input {
-        if !self.users.percent(25) {
+        if !self.users.percent(25) || self.healed {
             return Input::Command(command);
         }
         let key = self.users.below(40).to_string();

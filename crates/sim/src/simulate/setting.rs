@@ -44,6 +44,7 @@ pub(super) enum Stream {
     Keys,
     Links,
     Plans,
+    Several,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -68,6 +69,7 @@ impl Stream {
                 Self::Keys => 11,
                 Self::Links => 12,
                 Self::Plans => 13,
+                Self::Several => 14,
                 Self::Family(family) => 16 + family as u64,
                 Self::Strikes(family) => 64 + family as u64,
             },

@@ -1,6 +1,6 @@
 //! What guests and operators do: ask, extend, give back, put broken units right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
@@ -23,7 +23,7 @@ use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site_authority;
-use tenure_core::wire::offer::Reply;
+use tenure_core::wire::offer::{MAX_HOLD, Reply};
 use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::request::{Item, Joins, Relation};
 
@@ -49,7 +49,50 @@ impl World {
             let at = self.now.plus(self.users.scaled(Span::from_micros(1), self.setting.term));
             self.command(at, who, GuestCommand::Revise { number: lease.number, ask });
         }
-        self.hand_in(who, Input::Command(GuestCommand::Ask(ask).into()))
+        let command = self.of_several(ask);
+        self.hand_in(who, Input::Command(command.into()))
+    }
+
+    /// Where there are several brokers, a request sometimes goes to two of them.
+    fn of_several(&mut self, ask: Ask) -> GuestCommand {
+        let offers = self.offers();
+        let brokers: BTreeSet<usize> = offers.iter().map(|offer| offer.0).collect();
+        if brokers.len() < 2 || !self.asks_several || !self.several.percent(40) {
+            return GuestCommand::Ask(ask);
+        }
+        let two: Vec<usize> = brokers.into_iter().take(2).collect();
+        let items = two.iter().map(|&broker| self.plain_item(broker, &offers)).collect();
+        let ids = self.of_role(Role::Broker);
+        let brokers = two.iter().filter_map(|&broker| ids.get(broker));
+        let brokers = brokers.map(|&broker| self.participants[broker].id).collect();
+        let (term, margin) = (self.setting.term, self.setting.margin);
+        let sampler = &mut self.several;
+        let hold = margin.times(4).plus(sampler.scaled(Span::SECOND, term));
+        let tries = sampler.count(1, 4);
+        let window = if sampler.percent(70) { term.times(2) } else { Span::ZERO };
+        let reply = Reply::Grant;
+        let (latest, duration) = (ask.earliest.plus(window), ask.duration);
+        let handling = Handling { after: Vec::new(), ..ask.handling };
+        let min_duration = duration;
+        let answer_by = latest.plus(duration);
+        let ask =
+            Ask { items, latest, min_duration, reply, handling, answer_by, broker: None, ..ask };
+        let (ask, hold) = (Box::new(ask), hold.min(MAX_HOLD));
+        GuestCommand::AskSeveral { ask, brokers, hold, tries }
+    }
+
+    /// Some units of what a broker sells.
+    fn plain_item(&mut self, broker: usize, offers: &[(usize, Name, u32)]) -> Item {
+        let its: Vec<_> = offers.iter().filter(|offer| offer.0 == broker).collect();
+        let sampler = &mut self.several;
+        let (resource, most) = match sampler.pick(&its) {
+            Some((_, resource, units)) => (resource.clone(), *units),
+            None => (Name::literal("node"), 1),
+        };
+        let units = NonZeroU32::new(sampler.count(1, most.min(3))).unwrap_or(NonZeroU32::MIN);
+        let apart = sampler.percent(30);
+        let relation = if apart { Relation::Apart(0) } else { Relation::Alone };
+        Item { relation, ..Item::new(resource, units) }
     }
 
     /// The number that a guest's next request will have, if nothing comes between.

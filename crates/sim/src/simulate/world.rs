@@ -52,6 +52,9 @@ pub(super) struct World {
     /// Draws what requests wait for.
     pub(super) sequences: Sampler,
     pub(super) links: Sampler,
+    pub(super) several: Sampler,
+    /// Whether requests of this seed go to several brokers at times.
+    pub(super) asks_several: bool,
     pub(super) plans: Sampler,
     pub(super) sampler: BTreeMap<Family, Sampler>,
     at_once: u32,
@@ -99,6 +102,7 @@ impl World {
     ) -> Self {
         let by_id = participants.iter().enumerate().map(|(index, p)| (p.id, index)).collect();
         let sampler = Family::ALL.iter().map(|&f| (f, Stream::Family(f).sampler(chance))).collect();
+        let mut several = Stream::Several.sampler(chance);
         Self {
             wire: Wire::new(chance, &setting),
             strangers: Strangers::new(&setting),
@@ -109,6 +113,8 @@ impl World {
             users: Stream::Users.sampler(chance),
             sequences: Stream::Sequences.sampler(chance),
             links: Stream::Links.sampler(chance),
+            asks_several: several.percent(30),
+            several,
             plans: Stream::Plans.sampler(chance),
             now: Time::ZERO,
             queue: BTreeMap::new(),
