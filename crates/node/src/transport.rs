@@ -63,6 +63,11 @@ pub trait Transport: Send + Sync {
     /// As [`send`](Self::send), for a greeting.
     fn greet(&self, greeting: Greeting) -> bool;
 
+    /// Whether what is sent now is on its way at once, as far as is known.
+    fn is_connected(&self, _from: ActorId, _to: ActorId) -> bool {
+        true
+    }
+
     /// An actor of this process holds a ticket: its site is to be able to reach it.
     fn hold(&self, _holder: ActorId, _ticket: &Ticket) {}
 

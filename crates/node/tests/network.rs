@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::apart::{ANYWHERE, address, alone, knowing};
 use common::{Plans, ROLES, ask, block_on, now, of, parts, signer, state, stocked, until};
@@ -19,6 +22,9 @@ use tenure_node::deployment::{Deployment, Running};
 use tenure_node::host::HostFailure;
 use tenure_node::net::{Listen, LocalActor, NetworkSettings};
 use tenure_wait::{DEADLINE, eventually_async};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 /// A site that only listens, a broker that listens and dials the site, a guest that only dials.
 struct Apart {
@@ -201,34 +207,94 @@ fn both_sides_may_dial_at_once() {
 }
 
 /// The only one who knows better dials out, and comes when the site has long gone on.
+/// A site whose journal is put back from an older copy, and is told so by a guest that comes later.
+async fn found_out(folder: &Path, way: impl AsyncFnOnce(SocketAddr) -> SocketAddr) {
+    let plans = Plans::default();
+    let (journal, copy) = (folder.join("site.journal"), folder.join("copy"));
+    let first = Apart::start(folder).await;
+    first.stop().await;
+    std::fs::copy(&journal, &copy).expect("a copy");
+    let Apart { site, broker, guest: running } = Apart::start(folder).await;
+    let guest = of(&running, Role::ServiceManager);
+    let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.expect("asked");
+    until(&guest, asked.lease().expect("a lease"), "Active").await;
+    let at_broker = (Role::Broker, address(&broker));
+    Apart { site, broker, guest: running }.stop().await;
+    std::fs::copy(&copy, &journal).expect("a journal");
+    let anywhere = Some(ANYWHERE.parse().expect("an address"));
+    let mut site = alone((folder, &plans), Role::SiteAuthority, anywhere, &[]).await;
+    // It has not waited: it carries out commands.
+    let unit = UnitId(0);
+    let drain = SiteCommand::Drain { unit, by: None };
+    of(&site, Role::SiteAuthority).command(drain).await.expect("drained");
+    let addresses = [(Role::SiteAuthority, way(address(&site)).await), at_broker];
+    let guest = alone((folder, &plans), Role::ServiceManager, None, &addresses).await;
+    let down = site.down().await;
+    assert!(matches!(down.cause, HostFailure::RolledBack { .. }), "{down}");
+    guest.stop().await.expect("it stops");
+    site.stop().await.expect("it stops");
+}
+
 #[test]
 fn an_older_copy_of_a_journal_is_found_out_by_a_peer_that_comes_later() {
-    let (folder, plans) = (tempfile::tempdir().unwrap(), Plans::default());
-    let (journal, copy) = (folder.path().join("site.journal"), folder.path().join("copy"));
-    block_on(&actix::System::new(), async {
-        let first = Apart::start(folder.path()).await;
-        first.stop().await;
-        std::fs::copy(&journal, &copy).unwrap();
-        let Apart { site, broker, guest: running } = Apart::start(folder.path()).await;
-        let guest = of(&running, Role::ServiceManager);
-        let asked = guest.command(GuestCommand::Ask(ask(2, now(), Span::HOUR))).await.unwrap();
-        until(&guest, asked.lease().unwrap(), "Active").await;
-        let at_broker = (Role::Broker, address(&broker));
-        Apart { site, broker, guest: running }.stop().await;
-        std::fs::copy(&copy, &journal).unwrap();
-        let anywhere = Some(ANYWHERE.parse().unwrap());
-        let mut site = alone((folder.path(), &plans), Role::SiteAuthority, anywhere, &[]).await;
-        // It has not waited: it carries out commands.
-        let unit = UnitId(0);
-        of(&site, Role::SiteAuthority)
-            .command(SiteCommand::Drain { unit, by: None })
-            .await
-            .unwrap();
-        let addresses = [(Role::SiteAuthority, address(&site)), at_broker];
-        let guest = alone((folder.path(), &plans), Role::ServiceManager, None, &addresses).await;
-        let down = site.down().await;
-        assert!(matches!(down.cause, HostFailure::RolledBack { .. }), "{down}");
-        guest.stop().await.unwrap();
-        site.stop().await.unwrap();
-    });
+    let folder = tempfile::tempdir().unwrap();
+    block_on(&actix::System::new(), found_out(folder.path(), async |site| site));
+}
+
+#[test]
+fn a_question_that_is_lost_with_its_connection_is_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(&actix::System::new(), found_out(folder.path(), losing_first_answers));
+}
+
+/// A relay that loses what is answered on the first connection after the handshake, and breaks it.
+async fn losing_first_answers(to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind(ANYWHERE).await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    actix::spawn(relay(listener, to));
+    address
+}
+
+async fn relay(listener: TcpListener, to: SocketAddr) -> io::Result<()> {
+    let (dialled, _) = listener.accept().await?;
+    lose_answers(dialled, TcpStream::connect(to).await?).await?;
+    loop {
+        let (mut dialled, _) = listener.accept().await?;
+        let mut there = TcpStream::connect(to).await?;
+        actix::spawn(async move { copy_bidirectional(&mut dialled, &mut there).await });
+    }
+}
+
+/// Until nothing has been answered for a while, after the handshake.
+async fn lose_answers(mut dialled: TcpStream, mut there: TcpStream) -> io::Result<()> {
+    const QUIET: Duration = Duration::from_millis(500);
+    let (mut asks, mut answers) = ([0; 1 << 14], [0; 1 << 14]);
+    let (mut begun, mut loses, mut lost) = (false, false, false);
+    loop {
+        let next = async {
+            tokio::select! {
+                asked = dialled.read(&mut asks) => (true, asked),
+                answered = there.read(&mut answers) => (false, answered),
+            }
+        };
+        let Ok((asked, count)) = timeout(QUIET, next).await else {
+            if lost {
+                return Ok(());
+            }
+            continue;
+        };
+        let count = count?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if asked {
+            loses = begun;
+            there.write_all(&asks[..count]).await?;
+        } else {
+            (begun, lost) = (true, loses);
+            if !loses {
+                dialled.write_all(&answers[..count]).await?;
+            }
+        }
+    }
 }

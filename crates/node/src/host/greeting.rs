@@ -4,7 +4,7 @@
 //!
 //! A peer answers with the latest message that the actor itself has signed, so that no one is stopped by a
 //! lie. A peer that does not answer is not waited for long; but it is sent nothing before it has answered, so
-//! that what it answers later is about the time before the start.
+//! that what it answers later is about the time before the start. It is asked again as long as it is connected.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::transport::{Greeting, GreetingKind, Packet};
 /// How long a host waits for its peers to answer its greeting.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often a peer that has not answered is asked again, while there is something to send to it.
+/// How often a peer that is connected and has not answered is asked again.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
 /// The most messages that wait for the answer of a peer. What does not fit is dropped: it is repeated.
@@ -34,17 +34,13 @@ const MOST_HELD: usize = 1024;
 const KEPT_EVERY: Duration = Duration::from_secs(1);
 
 /// A peer that has not answered since the start.
+#[derive(Default)]
 pub(super) struct Unheard {
-    asked_at: Instant,
     /// What is sent once it has answered.
     held: BTreeMap<Sequence, Packet>,
 }
 
 impl Unheard {
-    fn new() -> Self {
-        Self { asked_at: Instant::now(), held: BTreeMap::new() }
-    }
-
     /// Keeps a message until the answer, if there is room.
     fn hold(&mut self, packet: Packet) -> bool {
         let room = self.held.len() < MOST_HELD || self.held.contains_key(&packet.sequence);
@@ -63,10 +59,11 @@ impl Host {
         self.started_with = run.position();
         self.awaited =
             peers.into_iter().filter(|&peer| self.say(peer, GreetingKind::Hello)).collect();
-        self.unheard = self.awaited.iter().map(|&peer| (peer, Unheard::new())).collect();
+        self.unheard = self.awaited.iter().map(|&peer| (peer, Unheard::default())).collect();
         if !self.awaited.is_empty() {
             let run = self.runs;
             ctx.run_later(TIMEOUT, move |host, ctx| host.greeting_timed_out(run, ctx));
+            self.ask_again_later(ctx);
         }
         for peer in std::mem::take(&mut self.greeted_early) {
             self.reply(peer);
@@ -149,13 +146,23 @@ impl Host {
     pub(super) fn send_or_hold(&mut self, packet: Packet) -> bool {
         let to = packet.to;
         let Some(unheard) = self.unheard.get_mut(&to) else { return self.transport.send(packet) };
-        let ask_again = unheard.asked_at.elapsed() >= ASK_EVERY;
-        let held = unheard.hold(packet);
-        if ask_again {
-            unheard.asked_at = Instant::now();
-            self.say(to, GreetingKind::Hello);
-        }
-        held
+        unheard.hold(packet)
+    }
+
+    /// The question, or the answer, may have been lost with a connection.
+    fn ask_again_later(&mut self, ctx: &mut Context<Self>) {
+        let run = self.runs;
+        ctx.run_later(ASK_EVERY, move |host, ctx| {
+            if run != host.runs || host.unheard.is_empty() {
+                return;
+            }
+            for &peer in host.unheard.keys() {
+                if host.transport.is_connected(host.part.info.id, peer) {
+                    host.say(peer, GreetingKind::Hello);
+                }
+            }
+            host.ask_again_later(ctx);
+        });
     }
 
     fn greeting_timed_out(&mut self, run: u64, ctx: &mut Context<Self>) {

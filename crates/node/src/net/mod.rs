@@ -257,6 +257,12 @@ impl Transport for Network {
             && self.hub.say(ends, Item::Greeting(greeting.says))
     }
 
+    fn is_connected(&self, from: ActorId, to: ActorId) -> bool {
+        let connected =
+            |lane: Lane| lane.standing.lock().unwrap_or_else(PoisonError::into_inner).connected;
+        self.local.has(to) || self.hub.lane(Ends { here: from, there: to }).is_some_and(connected)
+    }
+
     /// A site that is not known by configuration is found by its card, and shown the ticket that ends last.
     fn hold(&self, here: ActorId, ticket: &Ticket) {
         let ends = Ends { here, there: ticket.site() };
