@@ -247,6 +247,8 @@ mutants! {
     PlansNeverLapse,
     /// A plan that has ended still holds its nodes.
     EndedPlanHolds,
+    /// A plan that has ended installs what it has not yet installed.
+    EndedPlanInstalls,
     /// What a plan installed that is rolled back stays.
     RolledBackStays,
     /// Packages are installed before those that they depend on.

@@ -195,7 +195,9 @@ impl ServiceManager {
                 | InstallState::Removed
                 | InstallState::Stuck(_) => false,
             };
-            self.state.pending.settle(&Obligation::Install(lease, unit, number));
+            if !mutant!(EndedPlanInstalls) {
+                self.state.pending.settle(&Obligation::Install(lease, unit, number));
+            }
             if !removes || mutant!(RolledBackStays) {
                 continue;
             }
