@@ -152,6 +152,7 @@ impl ServiceManager {
         };
         let (lease, unit) = install.node.key();
         self.state.pending.settle(&Obligation::Remove(lease, unit, fact.number));
+        self.owe_removals(fact.plan, at);
         self.remember_plan(at, fact.plan);
         self.call_for_plans();
         Ok(())
@@ -201,11 +202,25 @@ impl ServiceManager {
             if !removes || mutant!(RolledBackStays) {
                 continue;
             }
-            if install.by_driver {
-                install.state = InstallState::Removing;
-                self.require(Obligation::Remove(lease, unit, number), at);
-            } else {
-                install.state = InstallState::Removed;
+            install.state =
+                if install.by_driver { InstallState::Removing } else { InstallState::Removed };
+        }
+        self.owe_removals(plan, at);
+    }
+
+    /// Has the guest's driver remove what nothing depends on any more.
+    fn owe_removals(&mut self, plan: u64, at: Time) {
+        let plans = &self.state.plans;
+        let open = plans
+            .installs_of(plan)
+            .filter(|(number, install)| {
+                matches!(install.state, InstallState::Removing) && plans.may_go(*number)
+            })
+            .map(|(number, install)| (number, install.node.key()));
+        for (number, (lease, unit)) in open.collect::<Vec<_>>() {
+            let obligation = Obligation::Remove(lease, unit, number);
+            if !self.state.pending.requires(&obligation) {
+                self.require(obligation, at);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The order of installations: on each node what others depend on comes first.
+//! The order of installations: on each node what others depend on comes first, and goes last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,6 +65,14 @@ impl Plans {
         let first = install.into_iter().flat_map(|install| &install.after);
         let mut states = first.filter_map(|first| self.installs.get(first)).map(|i| &i.state);
         states.all(|state| matches!(state, InstallState::Installed)) || mutant!(InstallsInAnyOrder)
+    }
+
+    /// Whether none that depends on an installation is still to be removed.
+    pub(super) fn may_go(&self, number: u32) -> bool {
+        let plan = self.installs.get(&number).map(|install| install.plan);
+        let others = plan.into_iter().flat_map(|plan| self.installs_of(plan));
+        let mut dependents = others.filter(|(_, install)| install.after.contains(&number));
+        dependents.all(|(_, install)| !matches!(install.state, InstallState::Removing))
     }
 
     /// Whether no report on a plan is to come of itself.
