@@ -39,6 +39,8 @@ mod gates;
 mod language;
 #[path = "scenarios/plans.rs"]
 mod plans;
+#[path = "scenarios/services.rs"]
+mod services;
 #[path = "scenarios/recall.rs"]
 mod recall;
 #[path = "scenarios/availability.rs"]
@@ -212,6 +214,8 @@ scripts! {
     rest_refused
     revision_after_all_was_forgotten
     second_stage
+    service_follows_slos
+    service_asks_again
     sequence_lost
     settings_changed
     keys_rotated

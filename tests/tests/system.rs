@@ -22,6 +22,8 @@ mod config;
 mod peers;
 #[path = "system/plans.rs"]
 mod plans;
+#[path = "system/services.rs"]
+mod services;
 #[path = "system/plan_leases.rs"]
 mod plan_leases;
 #[path = "system/plan_rules.rs"]

@@ -17,7 +17,7 @@ use crate::live::args::{
     BrokerCommand, ConfigCommand, DevArgs, Endpoint, LeaseCommand, SiteCommand, SliceCommand,
     TicketCommand, UpArgs,
 };
-use crate::live::{KeysCommand, PeerCommand};
+use crate::live::{KeysCommand, PeerCommand, ServiceCommand};
 use crate::plan::PlanCommand;
 use crate::workload::ShowArgs;
 
@@ -116,6 +116,11 @@ pub(crate) enum Command {
     Plan {
         #[command(subcommand)]
         command: PlanCommand,
+    },
+    /// Services: what is measured of them, what they are to reach, and what they want for it
+    Service {
+        #[command(subcommand)]
+        command: ServiceCommand,
     },
     /// Inspect logs of demand
     Workload {

@@ -148,6 +148,7 @@ fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
         Command::Restore(args) => backup::restore(args, console.out),
         Command::Journal { command } => journal::run(command, console),
         Command::Plan { command } => plan::run(command, console),
+        Command::Service { command } => live::service(command, console),
         Command::Workload { command: WorkloadCommand::Show(args) } => {
             Ok(workload::show(args, console.out)?)
         }

@@ -9,6 +9,7 @@ pub mod ticket;
 pub mod driver;
 pub mod wire;
 pub mod actor;
+pub mod service;
 pub mod service_manager;
 pub mod broker;
 pub mod site_authority;

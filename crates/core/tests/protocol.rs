@@ -42,6 +42,8 @@ mod deadlines;
 mod drivers;
 #[path = "protocol/mappers.rs"]
 mod mappers;
+#[path = "protocol/services.rs"]
+mod services;
 #[path = "protocol/recovery.rs"]
 mod recovery;
 #[path = "protocol/snapshots.rs"]

@@ -44,9 +44,18 @@ pub(crate) enum TokenKind {
     End,
 }
 
+/// What a name is, without backticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Letters, digits and `_`, in parts with points between them.
+    Plain,
+    /// The same with `-` between two letters or digits, and labels between braces right behind it.
+    Measured,
+}
+
 /// All tokens of `source`, with [`TokenKind::End`] behind the last.
-pub(crate) fn tokens(source: &str) -> Result<Vec<Token>, ParseError> {
-    let mut lexer = Lexer { source, at: 0 };
+pub(crate) fn tokens(source: &str, names: Names) -> Result<Vec<Token>, ParseError> {
+    let mut lexer = Lexer { source, at: 0, names };
     let mut tokens = Vec::new();
     loop {
         let token = lexer.token()?;
@@ -79,6 +88,7 @@ fn is_name_part(c: char) -> bool {
 struct Lexer<'a> {
     source: &'a str,
     at: usize,
+    names: Names,
 }
 
 impl<'a> Lexer<'a> {
@@ -146,8 +156,16 @@ impl<'a> Lexer<'a> {
     fn word(&mut self) -> Result<TokenKind, ParseError> {
         let start = self.at;
         self.take(is_name_part);
-        while self.take_before(".", is_name_start) {
+        while self.take_before(".", is_name_start) || self.take_hyphen() {
             self.take(is_name_part);
+        }
+        let labelled = self.names == Names::Measured && self.rest().starts_with('{');
+        if labelled && !is_reserved(&self.source[start..self.at]) {
+            self.take(|c| c != '}' && !is_hidden(c));
+            if !self.rest().starts_with('}') {
+                return Err(self.error(start, "expected `}` behind the labels"));
+            }
+            self.at += 1;
         }
         let word = &self.source[start..self.at];
         if let Some(keyword) = KEYWORDS.into_iter().find(|keyword| *keyword == word) {
@@ -158,6 +176,11 @@ impl<'a> Lexer<'a> {
             "false" => Ok(TokenKind::Literal(Value::Flag(false))),
             name => self.name(start, name),
         }
+    }
+
+    /// Takes a `-` that is part of a name.
+    fn take_hyphen(&mut self) -> bool {
+        self.names == Names::Measured && self.take_before("-", |c| c.is_ascii_alphanumeric())
     }
 
     fn quoted_name(&mut self) -> Result<String, ParseError> {

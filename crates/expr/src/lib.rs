@@ -126,6 +126,7 @@ pub use crate::units::{Dimension, UNITS, Unit};
 pub use crate::value::{Attributes, BadSet, Set, Value};
 pub use crate::version::Version;
 
+use crate::lex::Names;
 use crate::tree::Node;
 
 /// An expression. Cheap to clone.
@@ -154,12 +155,35 @@ impl Expr {
     /// If it does not follow the grammar, exceeds a limit, or can have no value by the types that are
     /// known without attributes.
     pub fn parse(source: &str) -> Result<Self, ParseError> {
-        let text = print::text(&parse::expression(source)?);
+        Self::parse_names(source, Names::Plain)
+    }
+
+    /// Parses an expression over what is measured, whose names may have hyphens and labels:
+    /// `busy-units + pending-units{partition="big"}`. A difference then needs spaces around its `-`. A name with
+    /// its labels is one attribute.
+    ///
+    /// ```
+    /// use tenure_expr::Expr;
+    ///
+    /// let expr = Expr::parse_measured("busy-units - 3 < idle-units")?;
+    /// assert_eq!(expr.as_str(), "`busy-units` - 3 < `idle-units`");
+    /// assert_eq!(Expr::parse(expr.as_str())?, expr);
+    /// # Ok::<(), tenure_expr::ParseError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
+    pub fn parse_measured(source: &str) -> Result<Self, ParseError> {
+        Self::parse_names(source, Names::Measured)
+    }
+
+    fn parse_names(source: &str, names: Names) -> Result<Self, ParseError> {
+        let text = print::text(&parse::expression(source, names)?);
         if text.len() > Self::MAX_LEN {
             let message = format!("this is longer than {} bytes when written out", Self::MAX_LEN);
             return Err(ParseError::new(source, 0..source.len(), message));
         }
-        let tree = Arc::new(parse::expression(&text)?);
+        let tree = Arc::new(parse::expression(&text, Names::Plain)?);
         Ok(Self { text: text.into(), tree })
     }
 

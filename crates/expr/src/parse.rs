@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use crate::Expr;
 use crate::error::{EvalError, ParseError, escape};
-use crate::lex::{Token, TokenKind, tokens};
+use crate::lex::{Names, Token, TokenKind, tokens};
 use crate::tree::{Kind, Node, Operator};
 use crate::types::infer;
 use crate::units::UNITS;
 use crate::value::{Set, Value};
 
 /// Parses an expression and checks its types as far as they are known without attributes.
-pub(crate) fn expression(source: &str) -> Result<Node, ParseError> {
-    let mut parser = Parser::new(source, Expr::MAX_LEN)?;
+pub(crate) fn expression(source: &str, names: Names) -> Result<Node, ParseError> {
+    let mut parser = Parser::new(source, names, Expr::MAX_LEN)?;
     let node = parser.any()?;
     parser.end("an operator or the end")?;
     infer(&node, &|_| None).map_err(|error| blame(source, &error))?;
@@ -26,7 +26,7 @@ pub(crate) fn blame(source: &str, error: &EvalError) -> ParseError {
 
 /// Parses a literal.
 pub(crate) fn value(source: &str) -> Result<Value, ParseError> {
-    let mut parser = Parser::new(source, Value::MAX_LEN)?;
+    let mut parser = Parser::new(source, Names::Plain, Value::MAX_LEN)?;
     let value = if parser.eat("{") { parser.set().map(Value::Set) } else { parser.scalar() }?;
     parser.end("the end")?;
     Ok(value)
@@ -41,13 +41,13 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(source: &'a str, most: usize) -> Result<Self, ParseError> {
+    fn new(source: &'a str, names: Names, most: usize) -> Result<Self, ParseError> {
         if source.len() > most {
             // Only where it gets too long: the message is shown with the source.
             let message = format!("this is longer than {most} bytes");
             return Err(ParseError::new(source, source.len()..source.len(), message));
         }
-        Ok(Self { source, tokens: tokens(source)?, next: 0, depth: 0 })
+        Ok(Self { source, tokens: tokens(source, names)?, next: 0, depth: 0 })
     }
 
     fn token(&self) -> &Token {

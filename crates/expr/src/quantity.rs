@@ -2,7 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use crate::error::ParseError;
 use crate::units::{Dimension, UNITS, Unit};
+use crate::value::Value;
 
 /// One, in millionths.
 pub(crate) const ONE: i128 = 1_000_000;
@@ -13,7 +17,10 @@ pub(crate) const ONE: i128 = 1_000_000;
 /// It is held in millionths of the base unit of its [`Dimension`], so literals, sums, differences and
 /// comparisons are exact. Products and quotients are rounded to the nearest millionth, halves away
 /// from zero. Whatever is [`LIMIT`](Self::LIMIT) or more is an overflow, which is an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// It is serialised as its literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Quantity {
     dimension: Dimension,
     millionths: i128,
@@ -107,6 +114,25 @@ fn divide(a: i128, b: i128) -> Option<i128> {
     let up = rest.unsigned_abs() >= b.unsigned_abs() - rest.unsigned_abs();
     let away = if (a < 0) == (b < 0) { 1 } else { -1 };
     if up { quotient.checked_add(away) } else { Some(quotient) }
+}
+
+impl TryFrom<String> for Quantity {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        match Value::parse(&text)? {
+            Value::Quantity(quantity) => Ok(quantity),
+            Value::Flag(_) | Value::Text(_) | Value::Version(_) | Value::Set(_) => Err(
+                ParseError::new(&text, 0..text.len(), "expected a number, with or without a unit"),
+            ),
+        }
+    }
+}
+
+impl From<Quantity> for String {
+    fn from(quantity: Quantity) -> Self {
+        quantity.to_string()
+    }
 }
 
 impl fmt::Display for Quantity {

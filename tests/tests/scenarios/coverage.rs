@@ -196,6 +196,9 @@ const POINTS: &[&str] = &[
     "nodes of a plan are refused",
     "a plan that leases through crashes",
     "leases are packed whole",
+    "a service follows its SLOs",
+    "a service asks again",
+    "what was measured of a service is too old",
 ];
 
 /// Kinds of facts that no script shows: they say nothing but that a mapper was asked or has answered, or

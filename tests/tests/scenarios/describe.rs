@@ -27,6 +27,7 @@ use super::names::{self, Names};
 use super::peers;
 use super::plans;
 use super::recall;
+use super::services;
 use super::values::{
     because, configured, leased_units, modified, offered, offers, part, receipts, refusal, request,
     share, stacks, tickets, tickets_for, until, waiting,
@@ -236,7 +237,8 @@ fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> 
         }
         _ => {
             return recall::of_service_manager(names, fact)
-                .or_else(|| plans::of_service_manager(fact));
+                .or_else(|| plans::of_service_manager(fact))
+                .or_else(|| services::of_service_manager(fact));
         }
     })
 }

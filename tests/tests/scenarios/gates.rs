@@ -11,6 +11,7 @@ use tenure_core::service_manager::mapper::{Decision, GateChoice, ServiceManagerM
 use super::language::{lease, pair};
 use super::plans;
 use super::script::{Args, Bad};
+use super::services;
 use super::world::World;
 
 /// A service manager's mapper that wants nothing: the script commands, also what it answers at gates.
@@ -26,7 +27,14 @@ impl ServiceManagerMapper for Scripted {
             Some(GateChoice { lease, answer, reason: "the script".to_owned() })
         };
         let gates = view.gates().iter().filter_map(|gate| choice(gate.lease)).collect();
-        Decision { gates, ..plans::mapper().decide(view) }
+        let mut decision = plans::mapper().decide(view);
+        let of_services = services::mapper().decide(view);
+        decision.asks.extend(of_services.asks);
+        decision.extensions.extend(of_services.extensions);
+        decision.flexes.extend(of_services.flexes);
+        decision.closes.extend(of_services.closes);
+        let wake = decision.wake.into_iter().chain(of_services.wake).min();
+        Decision { gates, memo: of_services.memo, wake, ..decision }
     }
 }
 

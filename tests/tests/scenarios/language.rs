@@ -41,6 +41,7 @@ use super::peers;
 use super::plans;
 use super::recall;
 use super::script::{self, Args, Bad};
+use super::services;
 use super::show;
 use super::world::World;
 
@@ -106,6 +107,15 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "plan accept GUEST/PLAN", act: plans::accept },
     Known { usage: "plan release GUEST/PLAN", act: plans::release },
     Known { usage: "plan report GUEST/PLAN PACKAGE NODE works|fails", act: plans::report },
+    Known {
+        usage: "service add GUEST SERVICE [mode=managed|unmanaged] [most=N] [least=N] [term=SPAN] [idle-after=SPAN] [stale-after=SPAN]",
+        act: services::add,
+    },
+    Known { usage: "service remove GUEST SERVICE", act: services::remove },
+    Known {
+        usage: "service report GUEST SERVICE [seen=running|stopped|failed] [KPI=VALUE]..",
+        act: services::report,
+    },
     Known { usage: "invite NAME site|broker|guest [holds=SPAN] [called=NAME]", act: peers::invite },
     Known { usage: "join NAME INVITER NUMBER [called=NAME]", act: peers::join },
     Known { usage: "allow NAME PEER all|nothing", act: peers::allow },

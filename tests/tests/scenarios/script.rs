@@ -196,6 +196,11 @@ impl Args {
         self.options.remove(key)
     }
 
+    /// All options that are left.
+    pub fn all_options(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.options)
+    }
+
     pub fn number_option<N: std::str::FromStr>(&mut self, key: &str) -> Result<Option<N>, Bad> {
         self.read_option(key, |text| text.parse().map_err(|_| format!("`{text}` is no number")))
     }

@@ -22,6 +22,8 @@ use tenure_core::model::resource::{Attributes, Constraints, Expr, Value};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::Fact;
+use tenure_core::service::definition::{Behaviour, Definition};
+use tenure_core::service::slo::{Met, Slo};
 use tenure_core::service_manager::GateAnswer;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::{Handling, Why};
@@ -31,6 +33,7 @@ use tenure_core::service_manager::plan::{
     PlanRequest, Profile, WantedPackages, WantedPart,
 };
 use tenure_core::service_manager::sequence::{After, Gate, On};
+use tenure_core::service_manager::services::Found;
 use tenure_core::site_authority::facts as site;
 use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
@@ -223,7 +226,7 @@ fn reason() -> String {
 }
 
 fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
-    [request_facts(p), lease_facts(p), gate_facts(p), plan_facts(p)].concat()
+    [request_facts(p), lease_facts(p), gate_facts(p), plan_facts(p), service_facts()].concat()
 }
 
 /// The facts of a service manager about requests, tickets and groups.
@@ -426,6 +429,35 @@ fn plan_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::PlanEnded { plan: 4, outcome: PlanOutcome::Replaced, why: vec![text("no room")] }
             .into(),
         sm::PlanForgotten { plan: 4 }.into(),
+    ]
+}
+
+/// The facts of a service manager about services.
+fn service_facts() -> Vec<sm::Fact> {
+    let service = || Name::literal("batch");
+    let slo = Slo {
+        rule: Some(Expr::parse_measured("oldest-wait < 10m").unwrap()),
+        want: Expr::parse_measured("busy-units").unwrap(),
+        urgency: 55,
+        resource: Name::literal("node"),
+        requirement: Some(Expr::parse("cpus >= 2").unwrap()),
+    };
+    let behaviour = Behaviour { most: Some(4), ..Behaviour::default() };
+    let definition = Definition { slo: [(Name::literal("wait"), slo)].into(), behaviour };
+    let kpis = r#"{"busy-units": "2", "pending-units{partition=\"big\"}": "3"}"#;
+    let kpis = serde_json::from_str(kpis).unwrap();
+    vec![
+        sm::ServiceDefined { service: service(), definition }.into(),
+        sm::ServiceRemoved { service: service() }.into(),
+        sm::ServiceReported { service: service(), kpis, seen: Found::Running }.into(),
+        sm::ServiceStale { service: service() }.into(),
+        sm::SloAssessed {
+            service: service(),
+            slo: Name::literal("wait"),
+            met: Met::No,
+            want: Some(2),
+        }
+        .into(),
     ]
 }
 

@@ -32,8 +32,9 @@ fn sessions(document: &str) -> Vec<(String, String, i32)> {
 fn in_general(text: &str) -> String {
     let plain = |word: &str| {
         let word = word.split_once("unit.directory=").map_or(word, |_| "unit.directory=#");
-        let counts =
-            word.chars().all(|c| c.is_ascii_hexdigit()) && word.chars().any(|c| c.is_ascii_digit());
+        // The ten digits of an id may all be letters.
+        let counts = word.chars().all(|c| c.is_ascii_hexdigit())
+            && (word.len() == 10 || word.chars().any(|c| c.is_ascii_digit()));
         let word = if counts { "#" } else { word };
         let mut shown = String::new();
         for letter in word.chars() {

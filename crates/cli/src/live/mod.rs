@@ -19,6 +19,7 @@ mod print;
 mod proof;
 mod recall;
 mod report;
+mod service;
 mod split;
 mod ticket;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub(crate) use doctor::{doctor, metrics};
 pub(crate) use keys::{KeysCommand, keys};
 pub(crate) use lease::lease;
 pub(crate) use peer::{PeerCommand, peer};
+pub(crate) use service::{ServiceCommand, service};
 pub(crate) use ticket::ticket;
 pub(crate) use up::{config, dev, up};
 

@@ -19,6 +19,7 @@ use super::first_fit::FirstFit;
 use super::jobs::Jobs;
 use super::pack::Pack;
 use super::priority::Priority;
+use super::slo::Slo;
 use super::static_list::StaticList;
 use crate::broker::mapper::BrokerMapper;
 use crate::service_manager::mapper::ServiceManagerMapper;
@@ -69,6 +70,7 @@ impl Default for Registry {
         .with_service_manager::<Deploy>("deploy")
         .with_service_manager::<Experiments>("experiments")
         .with_service_manager::<Jobs>("jobs")
+        .with_service_manager::<Slo>("slo")
         .with_service_manager::<StaticList>("static")
         .with_broker::<Auction>("auction")
         .with_broker::<CoAllocate>("co-allocate")

@@ -126,6 +126,11 @@ impl ServiceManager {
             | Fact::PackageRemoved(_)
             | Fact::PlanEnded(_)
             | Fact::PlanForgotten(_) => self.of_plan(at, fact)?,
+            Fact::ServiceDefined(fact) => self.service_defined(fact),
+            Fact::ServiceRemoved(fact) => self.service_removed(fact),
+            Fact::ServiceReported(fact) => self.service_reported(at, fact)?,
+            Fact::ServiceStale(fact) => self.service_stale(fact)?,
+            Fact::SloAssessed(fact) => self.slo_assessed(at, fact)?,
         }
         Ok(())
     }

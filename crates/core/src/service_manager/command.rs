@@ -13,6 +13,7 @@ use crate::model::time::{Span, Term, Time};
 use crate::service_manager::Victims;
 use crate::service_manager::mapper::Ask;
 use crate::service_manager::plan::PlanCommand;
+use crate::service_manager::services::ServiceCommand;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::inquiry::Inquiry;
@@ -161,6 +162,8 @@ pub enum Command {
     },
     /// Plans of packages.
     Plan(PlanCommand),
+    /// A service.
+    Service(ServiceCommand),
 }
 
 /// A part of a ticket that is handed on.

@@ -93,6 +93,7 @@ impl ServiceManager {
             Command::Recall { ticket, units, from } => self.recall(now, ticket, (units, from), out),
             Command::Hasten { lease, by } => self.hasten(now, lease, by, out),
             Command::Plan(command) => self.plan_command(now, command, out),
+            Command::Service(command) => self.service_command(now, command, out),
         };
         if let Err(cause) = done {
             out.problems.push(Problem::Command(cause));

@@ -11,11 +11,15 @@ use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
+use crate::service::definition::Definition;
+use crate::service::kpi::Kpis;
+use crate::service::slo::Met;
 use crate::service_manager::consult::GateAnswer;
 use crate::service_manager::group::{Handling, Why};
 use crate::service_manager::machine::AfterLeave;
 use crate::service_manager::plan::{Lacking, Placed, PlanNode, PlanOutcome, PlanRequest};
 use crate::service_manager::sequence::Gate;
+use crate::service_manager::services::Found;
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
@@ -718,5 +722,47 @@ facts! {
     PlanForgotten = "service-manager.plan-forgotten" 1 {
         /// The plan.
         plan: u64,
+    }
+
+    /// A service is there from now on, or is to reach something else.
+    ServiceDefined = "service-manager.service-defined" 1 {
+        /// The service.
+        service: SliceName,
+        /// What it is.
+        definition: Definition,
+    }
+
+    /// A service is not remembered any more. Its leases stay.
+    ServiceRemoved = "service-manager.service-removed" 1 {
+        /// The service.
+        service: SliceName,
+    }
+
+    /// A service was measured.
+    ServiceReported = "service-manager.service-reported" 1 {
+        /// The service.
+        service: SliceName,
+        /// All KPIs.
+        kpis: Kpis,
+        /// How it was found.
+        seen: Found,
+    }
+
+    /// What was measured of a service is too old to count.
+    ServiceStale = "service-manager.service-stale" 1 {
+        /// The service.
+        service: SliceName,
+    }
+
+    /// An SLO was judged, and comes to something else than before.
+    SloAssessed = "service-manager.slo-assessed" 1 {
+        /// The service.
+        service: SliceName,
+        /// The SLO.
+        slo: Name,
+        /// Whether it is met.
+        met: Met,
+        /// How many units it wants; none if that cannot be told.
+        want: Option<u32>,
     }
 }

@@ -65,6 +65,7 @@ impl ServiceManager {
                 Timer::Rest(id) => self.rest_due(now, id, out),
                 Timer::Sequence(id) => self.sequence_due(now, id, out),
                 Timer::Plan(plan) => self.plan_due(now, plan, out),
+                Timer::Services => self.services_due(now, out),
             }
         }
     }

@@ -101,6 +101,11 @@ impl Fact {
             | Self::PackageRemoved(_)
             | Self::PlanEnded(_)
             | Self::PlanForgotten(_)
+            | Self::ServiceDefined(_)
+            | Self::ServiceRemoved(_)
+            | Self::ServiceReported(_)
+            | Self::ServiceStale(_)
+            | Self::SloAssessed(_)
             | Self::Woken(_) => return None,
         })
     }

@@ -27,6 +27,7 @@ mod recall;
 pub mod request;
 mod rest;
 pub mod sequence;
+pub mod services;
 mod split;
 mod steps;
 mod usage;
@@ -201,6 +202,8 @@ enum Timer {
     Sequence(LeaseId),
     /// A plan of packages ends, or is forgotten.
     Plan(u64),
+    /// What was measured of a service is too old.
+    Services,
 }
 
 impl ServiceManager {

@@ -70,7 +70,7 @@ impl Gate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sequence {
     /// The item of its request that it was granted for.
-    item: u16,
+    pub(super) item: u16,
     /// The leases that it waits for: the number of their request, and their item if not all count.
     pub(super) waits: BTreeMap<Gate, BTreeSet<(u64, Option<u16>)>>,
     /// The gates at which its mapper is asked.

@@ -9,6 +9,7 @@ use super::group::Group;
 use super::plan::Plans;
 use super::request::{self, Request};
 use super::rest::Rest;
+use super::services::Services;
 use super::split::Splits;
 use super::{Lease, Obligation, Timer, is_live};
 use crate::actor::pending::PendingEffects;
@@ -61,6 +62,7 @@ pub(crate) struct State {
     pub(super) parts: BTreeMap<u64, u64>,
     /// Packages on nodes.
     pub(super) plans: Plans,
+    pub(super) services: Services,
 }
 
 impl State {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::machine;
 use super::plan::{NodeView, PlanLease, Proposal};
 use super::sequence::Gate;
+use super::services::ServiceView;
 use super::state::State;
 use super::{Lease, ServiceManager};
 use crate::actor::fact::Memo;
@@ -38,6 +39,7 @@ pub struct View {
     proposals: Vec<Proposal>,
     nodes: Vec<NodeView>,
     plan_leases: Vec<PlanLease>,
+    services: Vec<ServiceView>,
 }
 
 /// What views show that is not kept for another purpose. It follows from the state.
@@ -119,7 +121,7 @@ impl LeaseView {
 }
 
 impl Stage {
-    fn of(state: &machine::State) -> Self {
+    pub(super) fn of(state: &machine::State) -> Self {
         match state {
             machine::State::Ticketed { .. } => Self::Ticketed,
             machine::State::Redeeming { .. } => Self::Redeeming,
@@ -175,6 +177,7 @@ impl ServiceManager {
             nodes: if proposals.is_empty() { Vec::new() } else { self.nodes() },
             proposals,
             plan_leases: self.plan_leases(),
+            services: self.services(),
             now,
             round,
             memo: self.state.rounds.memo(),
@@ -233,6 +236,11 @@ impl View {
     /// The leases that were asked for because plans lacked nodes, and that are not over.
     pub fn plan_leases(&self) -> &[PlanLease] {
         &self.plan_leases
+    }
+
+    /// The services, by name.
+    pub fn services(&self) -> &[ServiceView] {
+        &self.services
     }
 
     /// All leases that are remembered, by number.
@@ -306,6 +314,8 @@ struct Plain {
     nodes: Vec<NodeView>,
     #[serde(default)]
     plan_leases: Vec<PlanLease>,
+    #[serde(default)]
+    services: Vec<ServiceView>,
 }
 
 impl From<View> for Plain {
@@ -322,6 +332,7 @@ impl From<View> for Plain {
             proposals: view.proposals,
             nodes: view.nodes,
             plan_leases: view.plan_leases,
+            services: view.services,
         }
     }
 }
@@ -341,6 +352,7 @@ impl From<Plain> for View {
             proposals: plain.proposals,
             nodes: plain.nodes,
             plan_leases: plain.plan_leases,
+            services: plain.services,
             index: Index { leases: plain.leases.into_iter().map(|l| (l.id, l)).collect() },
         }
     }

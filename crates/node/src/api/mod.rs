@@ -26,6 +26,7 @@ mod proof;
 mod sense;
 mod recall;
 mod server;
+mod service;
 mod site_view;
 mod tickets;
 mod ticket_hash;
@@ -51,9 +52,12 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Expr};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
+use tenure_core::service::definition::Definition;
+use tenure_core::service::kpi::Kpis;
 use tenure_core::service_manager::Victims;
 use tenure_core::service_manager::plan::PackageReport;
 use tenure_core::service_manager::sequence::After;
+use tenure_core::service_manager::services::Found;
 use thiserror::Error;
 
 use self::moment::Moment;
@@ -75,6 +79,7 @@ pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
 pub use server::AppState;
+pub use service::{DemandView, ServiceName, ServiceView, SloView};
 pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
@@ -416,6 +421,40 @@ pub enum Request {
         /// This one only.
         #[serde(default)]
         node: Option<String>,
+    },
+    /// A service is added, or is to reach something else: its [`ServiceView`].
+    SetService {
+        /// Which.
+        service: ServiceName,
+        /// What it is.
+        definition: Box<Definition>,
+    },
+    /// A service that does not run is forgotten; its leases stay: its [`ServiceView`], as it was last.
+    RemoveService {
+        /// Which.
+        service: ServiceName,
+    },
+    /// A service was measured: its [`ServiceView`].
+    ReportService {
+        /// Which.
+        service: ServiceName,
+        /// All KPIs.
+        #[serde(default)]
+        kpis: Kpis,
+        /// How it was found.
+        #[serde(default)]
+        seen: Found,
+    },
+    /// All services: a list of [`ServiceView`].
+    Services {
+        /// Of this service manager only.
+        #[serde(default)]
+        manager: Option<Name>,
+    },
+    /// One service: its [`ServiceView`].
+    Service {
+        /// Which.
+        service: ServiceName,
     },
 }
 

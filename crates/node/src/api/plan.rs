@@ -27,7 +27,7 @@ use crate::config::is_among;
 const PLANNER: &str = "deploy";
 
 /// The mappers that come with Tenure and plan no packages.
-const NO_PLANNERS: [&str; 4] = ["adaptive", "experiments", "jobs", "static"];
+const NO_PLANNERS: [&str; 5] = ["adaptive", "experiments", "jobs", "slo", "static"];
 
 /// Names a plan: `guest/3`, and `3` where only one service manager can be meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -342,6 +342,15 @@ impl AppState {
             Request::Plans { manager, all } => json(&self.plans(manager.as_ref(), !all).await?),
             Request::Plan { plan } => json(&self.plan(&plan).await?),
             Request::PlanHolds { node } => json(&self.plan_holds(node.as_deref()).await?),
+            Request::SetService { service, definition } => {
+                json(&self.set_service(&service, definition, by).await?)
+            }
+            Request::RemoveService { service } => json(&self.remove_service(&service, by).await?),
+            Request::ReportService { service, kpis, seen } => {
+                json(&self.report_service(&service, (kpis, seen), by).await?)
+            }
+            Request::Services { manager } => json(&self.services(manager.as_ref()).await?),
+            Request::Service { service } => json(&self.service(&service).await?),
             Request::Watch { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
             }

@@ -49,6 +49,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Modify { .. }
                 | GuestCommand::Shorten { .. }
                 | GuestCommand::Plan(PlanCommand::Propose(_) | PlanCommand::Accept { .. })
+                | GuestCommand::Service(_)
                 | GuestCommand::Revise { .. } => true,
                 GuestCommand::Inquire { .. }
                 | GuestCommand::Withdraw { .. }

@@ -1,0 +1,232 @@
+//! `slo`: has services reach what they are to reach.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use serde::Deserialize;
+
+use crate::actor::fact::Memo;
+use crate::model::codec;
+use crate::model::name::Name;
+use crate::model::property::Properties;
+use crate::model::resource::Constraints;
+use crate::model::slice::{LeaseId, SliceName};
+use crate::model::time::{Span, Time};
+use crate::service::definition::Mode;
+use crate::service::state::State;
+use crate::service::steps::Kind;
+use crate::service_manager::Victims;
+use crate::service_manager::group::Handling;
+use crate::service_manager::mapper::{
+    Ask, Decision, Extend, Flex, LeaseView, ServiceManagerMapper, Stage, View,
+};
+use crate::service_manager::services::{Demand, ServiceView};
+use crate::wire::offer::Reply;
+use crate::wire::proviso::Provisos;
+use crate::wire::request::{Item, MAX_UNITS};
+
+/// Asks for what services claim, keeps what they want, and gives back what nothing has wanted for a while.
+///
+/// Of a service that is not seen to run nothing is given back, and nothing is asked for. Its memo is since when
+/// units have been wanted by nothing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Slo {
+    /// Whom to ask; the only broker known if none is named.
+    broker: Option<Name>,
+    /// How long before the end of a lease to keep it for longer; half of a term at most.
+    extend_before: Span,
+    /// How long after a request that was not granted to ask again.
+    ask_every: Span,
+    /// For the site's driver.
+    #[serde(deserialize_with = "super::configuration")]
+    configuration: Properties,
+}
+
+impl Default for Slo {
+    fn default() -> Self {
+        Self {
+            broker: None,
+            extend_before: Span::MINUTE.times(5),
+            ask_every: Span::MINUTE,
+            configuration: Properties::default(),
+        }
+    }
+}
+
+/// Since when a service has had units of a kind that nothing wants.
+type Idle = BTreeMap<(SliceName, Kind), Time>;
+
+/// A round of the mapper.
+struct Round<'a> {
+    slo: &'a Slo,
+    view: &'a View,
+    before: Idle,
+    idle: Idle,
+    decision: Decision,
+}
+
+impl ServiceManagerMapper for Slo {
+    fn decide(&self, view: &View) -> Decision {
+        let before: Idle = codec::decode(&view.memo().0).unwrap_or_default();
+        let decision = Decision { round: view.round(), ..Decision::default() };
+        let mut round = Round { slo: self, view, before, idle: Idle::new(), decision };
+        for service in view.services().iter().filter(|s| s.behaviour.mode == Mode::Managed) {
+            for demand in &service.demands {
+                round.tend(service, demand);
+            }
+        }
+        let Round { before, idle, mut decision, .. } = round;
+        decision.memo = (idle != before).then(|| Memo(codec::encode(&idle)));
+        decision
+    }
+}
+
+impl<'a> Round<'a> {
+    fn tend(&mut self, service: &ServiceView, demand: &Demand) {
+        let behaviour = &service.behaviour;
+        let most = behaviour.most.unwrap_or(u32::MAX);
+        let wanted = demand.steps.units().min(most);
+        let kept = wanted.max(behaviour.least.min(demand.held));
+        let runs = service.state == State::Running;
+        if runs {
+            self.ask(service, demand, most);
+            self.give_back(service, demand, kept);
+        } else if let Some(&since) = self.before.get(&key(service, demand)) {
+            self.idle.insert(key(service, demand), since);
+        }
+        self.extend(service, demand, if runs { kept } else { demand.held });
+    }
+
+    /// Asks for what is claimed and is neither there nor asked for.
+    fn ask(&mut self, service: &ServiceView, demand: &Demand, most: u32) {
+        let claimed = demand.steps.claimed(demand.held);
+        let missing = claimed.min(most.saturating_sub(demand.held)).min(MAX_UNITS);
+        let Some(units) = NonZeroU32::new(missing) else { return };
+        // Whatever comes of a request, it is looked at again.
+        self.wake(self.view.now().plus(self.slo.ask_every));
+        if demand.asked > 0 {
+            return;
+        }
+        // A broker that is named and not known is not replaced by another one.
+        let named = |name| self.view.brokers().find(|(known, _)| *known == name);
+        let broker = match &self.slo.broker {
+            Some(name) => match named(name) {
+                Some((_, id)) => Some(id),
+                None => return,
+            },
+            None => None,
+        };
+        let mut requirements = Constraints::NONE;
+        requirements.extend(demand.kind.requirement.clone());
+        let urgency = demand.steps.claim(demand.held + 1).unwrap_or(0);
+        let ask = Ask {
+            broker,
+            slice: service.service.clone(),
+            items: vec![Item {
+                min_units: NonZeroU32::MIN,
+                requirements,
+                ..Item::new(demand.kind.resource.clone(), units)
+            }],
+            earliest: self.view.now(),
+            latest: self.view.now(),
+            duration: service.behaviour.term,
+            min_duration: service.behaviour.term,
+            provisos: Provisos::NONE,
+            again: None,
+            reply: Reply::Grant,
+            answer_by: self.view.now().plus(self.slo.ask_every),
+            properties: Properties::default(),
+            configuration: self.slo.configuration.clone(),
+            reason: format!("{missing} more claimed at {urgency}, {} held", demand.held),
+            handling: Handling::default(),
+        };
+        self.decision.asks.push(ask);
+    }
+
+    /// Gives back what nothing has wanted for a while, of the leases that end last first.
+    fn give_back(&mut self, service: &ServiceView, demand: &Demand, kept: u32) {
+        let now = self.view.now();
+        let mut surplus = demand.held.saturating_sub(kept);
+        if surplus == 0 {
+            return;
+        }
+        let key = key(service, demand);
+        let since = self.before.get(&key).copied().unwrap_or(now);
+        let due = since.plus(service.behaviour.idle_after);
+        if now < due {
+            self.idle.insert(key, since);
+            return self.wake(due);
+        }
+        let reason = format!("{kept} wanted, {} held since {since}", demand.held);
+        for lease in self.leases(demand).into_iter().filter(|lease| lease.changeable()) {
+            let Some(shrink) = NonZeroU32::new(surplus) else { break };
+            if lease.units <= surplus {
+                surplus -= lease.units;
+                self.decision.closes.push(lease.id);
+            } else if lease.stage == Stage::Active {
+                surplus = 0;
+                let (lease, reason, victims) = (lease.id, reason.clone(), Victims::LeastUsed);
+                self.decision.flexes.push(Flex { lease, shrink, victims, reason });
+            }
+        }
+        // What could not be given back now, since it changes already, is looked at again.
+        if surplus > 0 {
+            self.idle.insert(key, since);
+            self.wake(now.plus(self.slo.ask_every));
+        }
+    }
+
+    /// Keeps the units that are wanted beyond the ends of their leases, of those that end last first.
+    fn extend(&mut self, service: &ServiceView, demand: &Demand, kept: u32) {
+        let half = Span::from_micros(service.behaviour.term.as_micros() / 2);
+        let ahead = self.slo.extend_before.min(half);
+        let now = self.view.now();
+        let mut left = kept;
+        for lease in self.leases(demand) {
+            let units = lease.units.saturating_sub(lease.returning).min(left);
+            left -= units;
+            let at = lease.term.end().minus(ahead);
+            if now < at {
+                self.wake(at);
+                continue;
+            }
+            if self.decision.closes.contains(&lease.id) || self.is_flexed(lease.id) {
+                continue;
+            }
+            let Some(goes_on) = NonZeroU32::new(units) else { continue };
+            self.wake(now.plus(self.slo.ask_every));
+            if !lease.changeable() {
+                continue;
+            }
+            let reason = format!("{kept} wanted, {} held", demand.held);
+            let some = (units < lease.units).then_some(goes_on);
+            let extend = Extend {
+                units: some,
+                victims: Victims::LeastUsed,
+                ..Extend::whole(lease.id, service.behaviour.term, reason)
+            };
+            self.decision.extensions.push(extend);
+        }
+    }
+
+    fn is_flexed(&self, lease: LeaseId) -> bool {
+        self.decision.flexes.iter().any(|flex| flex.lease == lease)
+    }
+
+    /// The leases of a demand, the last to end first.
+    fn leases(&self, demand: &Demand) -> Vec<&'a LeaseView> {
+        let view = self.view;
+        let mut leases: Vec<_> = demand.leases.iter().filter_map(|id| view.lease(*id)).collect();
+        leases.sort_by_key(|lease| (std::cmp::Reverse(lease.term.end()), lease.id));
+        leases
+    }
+
+    fn wake(&mut self, at: Time) {
+        self.decision.wake = Some(self.decision.wake.map_or(at, |other| other.min(at)));
+    }
+}
+
+fn key(service: &ServiceView, demand: &Demand) -> (SliceName, Kind) {
+    (service.service.clone(), demand.kind.clone())
+}
