@@ -203,6 +203,9 @@ async fn live(
     };
     for (name, manager) in &config.service_managers {
         let handle = running.handles().find(|handle| handle.info().name == *name);
+        if let Some(handle) = handle {
+            manager.define_services(handle).await;
+        }
         if let (Some(demand), Some(handle)) = (manager.demand.clone(), handle) {
             actix::spawn(follow(handle.clone(), demand, Arc::clone(&clock)));
         }

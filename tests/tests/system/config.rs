@@ -51,6 +51,8 @@ fn every_key_is_explained_and_nothing_else() {
     keys.extend(demand.iter().map(|key| format!("service-manager.NAME.demand.{key}")));
     let slice = declared(file, "Slice");
     keys.extend(slice.iter().map(|key| format!("service-manager.NAME.slice.SLICE.{key}")));
+    let service = declared("crates/core/src/service/definition.rs", "Definition");
+    keys.extend(service.iter().map(|key| format!("service-manager.NAME.service.SERVICE.{key}")));
     let quota = declared("crates/core/src/broker/quota.rs", "Quota");
     keys.extend(quota.iter().map(|key| format!("broker.NAME.quota.SERVICE-MANAGER.{key}")));
     keys.extend(["calls", "call-timeout"].map(|key| format!("driver.NAME.{key}")));

@@ -102,6 +102,37 @@ fn what_cannot_be_followed_is_refused_with_its_place() {
 }
 
 #[test]
+fn services_of_the_configuration_are_defined_at_each_start() {
+    let with = |service: &str| {
+        let config = fs::read_to_string(root().join("config/services.toml")).expect("a file");
+        format!("{config}\n{service}")
+    };
+    let busy =
+        "[service-manager.guest.service.batch]\nslo.busy = { want = 'busy-units', urgency = 60 }";
+    let mut deployment = Deployment::of(&with(busy), tempfile::tempdir().expect("a folder"));
+    let urgency = |deployment: &Deployment| {
+        deployment.json("service show batch")["slos"][0]["urgency"].as_u64().expect("a number")
+    };
+    assert_eq!(urgency(&deployment), 60);
+    deployment.end("-TERM");
+    deployment.restart_with(&with(&busy.replace("60", "70")));
+    assert_eq!(urgency(&deployment), 70);
+    deployment.end("-TERM");
+    deployment.restart_with(&with(""));
+    assert_eq!(urgency(&deployment), 70, "it stays until it is removed");
+    deployment.end("-TERM");
+    for (bad, says) in [
+        (busy.replace("'busy-units'", "'busy-units < 3'"), "what `busy` wants is no number"),
+        (busy.replace("guest", "rival"), "the mapper `static` follows no SLOs"),
+        (busy.replace("urgency", "urgent"), "unknown key `urgent`"),
+    ] {
+        let refused = deployment.fails_with(&with(&bad));
+        assert!(stderr(&refused).contains(says), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("live.toml:"), "{}", stderr(&refused));
+    }
+}
+
+#[test]
 fn the_commands_of_the_document_work() {
     let deployment = started();
     let text = fs::read_to_string(root().join("docs/SERVICES.md")).expect("a document");

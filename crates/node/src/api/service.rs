@@ -20,12 +20,7 @@ use super::lease_request;
 use super::server::{ApiResult, AppState};
 use super::view::time;
 use super::{ApiError, Code};
-
-/// The mapper that follows SLOs.
-const FOLLOWER: &str = "slo";
-
-/// The mappers that come with Tenure and follow no SLOs.
-const NO_FOLLOWERS: [&str; 5] = ["adaptive", "deploy", "experiments", "jobs", "static"];
+use crate::config::{FOLLOWER, follows_slos};
 
 /// Names a service: `guest/batch`, and `batch` where only one service manager can be meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -270,7 +265,7 @@ impl AppState {
     fn follows_slos(&self, manager: &Name) -> ApiResult<()> {
         let known = self.config().service_managers.get(manager);
         let mapper = known.map_or("", |manager| manager.mapper.name.as_str());
-        if !NO_FOLLOWERS.contains(&mapper) {
+        if follows_slos(mapper) {
             return Ok(());
         }
         let message = format!("the mapper `{mapper}` of {manager} follows no SLOs");

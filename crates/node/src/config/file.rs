@@ -17,6 +17,7 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
+use tenure_core::service::definition::Definition;
 use toml::Spanned;
 
 /// Actors by their names.
@@ -120,6 +121,8 @@ pub(super) struct ServiceManager {
     pub(super) planners: Option<Spanned<Vec<String>>>,
     #[serde(default)]
     pub(super) slice: BTreeMap<Name, Slice>,
+    #[serde(default)]
+    pub(super) service: BTreeMap<Spanned<Name>, Definition>,
 }
 
 #[derive(Deserialize)]

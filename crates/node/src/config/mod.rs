@@ -10,6 +10,7 @@ mod file;
 pub(crate) mod keys;
 mod programs;
 mod planners;
+mod services;
 mod socket_group;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
+use tenure_core::service::definition::Definition;
 use tenure_core::site_authority::Stacks;
 use tenure_core::wire::invitation::can_be_dialled;
 use toml::Spanned;
@@ -39,6 +41,7 @@ pub(crate) use change::units_of;
 pub use change::{Conflict, KEPT};
 pub use keys::{KeyError, new_key};
 pub(crate) use planners::is_among;
+pub(crate) use services::{FOLLOWER, follows_slos};
 
 /// A deployment as its file has it, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,6 +159,8 @@ pub struct ServiceManager {
     pub planners: Option<Vec<String>>,
     /// Slices whose nodes plans of other slices may use, each with those.
     pub shared_slices: BTreeMap<Name, BTreeSet<Name>>,
+    /// Its services, as they are defined at each start.
+    pub services: BTreeMap<Name, Definition>,
 }
 
 /// A made-up demand: the values in turn, again and again.
@@ -473,6 +478,7 @@ impl Check<'_> {
         let demand = manager.demand.map(|demand| self.demand(demand)).transpose()?;
         let mapper = self.plugin(manager.mapper, PluginSpec::new("static", &[]), "mapper")?;
         self.asks_for_terms(&mapper, margin)?;
+        let services = self.services(manager.service, &mapper.name)?;
         let (drivers, calls) = self.drivers(manager.driver)?;
         Ok(ServiceManager {
             brokers: named_brokers(manager.brokers, brokers.iter(), self.sources)?,
@@ -483,6 +489,7 @@ impl Check<'_> {
             demand,
             planners: manager.planners.map(Spanned::into_inner),
             shared_slices: manager.slice.into_iter().map(|(name, s)| (name, s.used_by)).collect(),
+            services,
         })
     }
 
