@@ -1,4 +1,4 @@
-//! What the mapper of a guest answers of leases that are at gates, and of plans.
+//! What the mapper of a guest answers of leases that are at gates, of plans, and of services.
 
 use std::collections::BTreeMap;
 

@@ -80,8 +80,8 @@ Examples:
 
 /// State what was measured of a service.
 ///
-/// All KPIs are stated at once: what is not named is not known any more. What was measured counts for the time that
-/// the service's definition says (`stale-after`), so it is to be stated again before.
+/// Each report has all KPIs: what it does not name is not known any more. A report counts for as long as the service's
+/// definition says (`stale-after`); send the next one before.
 #[derive(Args, Debug)]
 #[command(after_help = REPORT)]
 pub(crate) struct ServiceReportArgs {
@@ -175,7 +175,7 @@ fn show(args: &ServiceArgs, console: &mut Console<'_>) -> Result<(), Error> {
 fn add(args: &AddArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let AddArgs { endpoint, service, file } = args;
     let help =
-        "name a file with the definition of a service; `tenure service add --help` has an example";
+        "name a file with the definition of a service, such as config/services/batch.toml";
     let text = fs::read_to_string(file).map_err(|source| Error::reading(file, source, help))?;
     let json = file.extension().is_some_and(|extension| extension == "json");
     let read: Result<Definition, String> = if json {
