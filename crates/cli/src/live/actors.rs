@@ -251,7 +251,7 @@ impl print::Row for UnitView {
             self.resource.clone(),
             with_probe(&with_drained(&self.state, self.drained), self.probe.as_ref()),
             self.epoch.to_string(),
-            self.lease.clone().unwrap_or_else(|| "-".to_owned()),
+            print::or_dash(self.lease.as_ref()),
             properties.collect::<Vec<_>>().join(" "),
         ]
     }
@@ -297,7 +297,7 @@ impl print::Row for DelegationView {
             self.site.clone(),
             self.resource.clone(),
             self.units.to_string(),
-            self.free.map_or_else(|| "-".to_owned(), |free| free.to_string()),
+            print::or_dash(self.free),
             self.end.clone(),
             attributes.collect::<Vec<_>>().join(" "),
         ]

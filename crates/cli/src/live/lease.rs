@@ -505,7 +505,7 @@ fn facts(lease: &LeaseView) -> Vec<(&'static str, String)> {
 
 /// The site, and since when it cannot be reached.
 fn site(lease: &LeaseView) -> String {
-    let site = lease.site.clone().unwrap_or_else(|| "-".to_owned());
+    let site = print::or_dash(lease.site.as_ref());
     match &lease.site_unreachable {
         Some(unreachable) => format!("{site}, {}: {}", since(unreachable), unreachable.error),
         None => site,
@@ -593,7 +593,7 @@ impl print::Row for LeaseView {
             state(self),
             self.units.to_string(),
             self.resource.clone(),
-            self.site.clone().unwrap_or_else(|| "-".to_owned()),
+            print::or_dash(self.site.as_ref()),
             if is_over(self) { "-".to_owned() } else { roughly(self.left_s) },
             match &self.refusal {
                 Some(refusal) => refusal.code.clone(),

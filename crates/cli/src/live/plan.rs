@@ -413,7 +413,7 @@ impl print::Row for PlanView {
             self.requested.clone(),
             self.until.clone(),
             format!("{done} of {}", self.packages.len()),
-            self.objective.clone().unwrap_or_else(|| "-".to_owned()),
+            print::or_dash(self.objective.as_ref()),
         ]
     }
 }
@@ -431,7 +431,7 @@ impl print::Row for PackageView {
     const COLUMNS: &'static [&'static str] = &["node", "package", "state", "error"];
 
     fn cells(&self) -> Vec<String> {
-        let error = self.error.clone().unwrap_or_else(|| "-".to_owned());
+        let error = print::or_dash(self.error.as_ref());
         vec![self.node.clone(), self.package.clone(), self.state.clone(), error]
     }
 }

@@ -20,6 +20,11 @@ pub(crate) trait Row: Serialize {
     fn cells(&self) -> Vec<String>;
 }
 
+/// A cell for a value that may be missing.
+pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
 /// The version of what is printed as JSON; grows when a field goes or changes its meaning.
 const VERSION: u32 = 1;
 

@@ -112,8 +112,8 @@ impl print::Row for RecallView {
             self.number.to_string(),
             self.units.to_string(),
             self.from.clone(),
-            self.notice.map_or_else(|| "-".to_owned(), |notice| notice.to_string()),
-            self.at.clone().unwrap_or_else(|| "-".to_owned()),
+            print::or_dash(self.notice),
+            print::or_dash(self.at.as_ref()),
             match (&self.refusal, self.enforced, &self.at) {
                 (Some(refusal), _, _) => refusal.code.clone(),
                 (None, true, _) => "done".to_owned(),

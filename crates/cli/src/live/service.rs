@@ -174,8 +174,7 @@ fn show(args: &ServiceArgs, console: &mut Console<'_>) -> Result<(), Error> {
 
 fn add(args: &AddArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let AddArgs { endpoint, service, file } = args;
-    let help =
-        "name a file with the definition of a service, such as config/services/batch.toml";
+    let help = "name a file with the definition of a service, such as config/services/batch.toml";
     let text = fs::read_to_string(file).map_err(|source| Error::reading(file, source, help))?;
     let json = file.extension().is_some_and(|extension| extension == "json");
     let read: Result<Definition, String> = if json {
@@ -248,10 +247,6 @@ fn show_one(service: &ServiceView, output: Output, console: &mut Console<'_>) ->
     Ok(())
 }
 
-fn or_dash(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
-}
-
 impl print::Row for ServiceView {
     const COLUMNS: &'static [&'static str] =
         &["service", "state", "held", "asked", "wanted", "claimed", "missed"];
@@ -281,10 +276,10 @@ impl print::Row for SloView {
         vec![
             self.slo.clone(),
             self.state.clone(),
-            or_dash(self.want),
+            print::or_dash(self.want),
             self.urgency.to_string(),
-            or_dash(self.since.as_ref()),
-            or_dash(self.rule.as_ref()),
+            print::or_dash(self.since.as_ref()),
+            print::or_dash(self.rule.as_ref()),
         ]
     }
 }
@@ -298,7 +293,7 @@ impl print::Row for DemandView {
         let steps: Vec<String> = steps.collect();
         vec![
             self.resource.clone(),
-            or_dash(self.requirement.as_ref()),
+            print::or_dash(self.requirement.as_ref()),
             self.held.to_string(),
             self.asked.to_string(),
             self.claimed.to_string(),

@@ -115,7 +115,7 @@ impl print::Row for Explained {
 
     fn cells(&self) -> Vec<String> {
         let Self { key, kind, default, unit, meaning } = self.clone();
-        vec![key, kind, default, unit.unwrap_or_else(|| "-".to_owned()), meaning]
+        vec![key, kind, default, print::or_dash(unit), meaning]
     }
 }
 
