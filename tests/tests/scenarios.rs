@@ -216,6 +216,8 @@ scripts! {
     second_stage
     service_follows_slos
     service_asks_again
+    service_takes_from_another
+    service_order_cancelled
     sequence_lost
     settings_changed
     keys_rotated

@@ -8,6 +8,8 @@ mod formats;
 mod fuzz;
 #[path = "system/layouts.rs"]
 mod layouts;
+#[path = "system/emulated_services.rs"]
+mod emulated_services;
 #[path = "system/co_allocation.rs"]
 mod co_allocation;
 #[path = "system/experiment.rs"]
@@ -24,6 +26,10 @@ mod peers;
 mod plans;
 #[path = "system/services.rs"]
 mod services;
+#[path = "system/adapters.rs"]
+mod adapters;
+#[path = "system/slurm.rs"]
+mod slurm;
 #[path = "system/plan_leases.rs"]
 mod plan_leases;
 #[path = "system/plan_rules.rs"]

@@ -59,6 +59,28 @@ const COLUMNS_OF_JOBS: [(&str, &str, Shape); 10] = [
     ("wall_s", "wall", Shape::Seconds),
 ];
 
+/// What it shows of runs with services.
+const COLUMNS_OF_SERVICES: [(&str, &str, Shape); 8] = [
+    ("moves", "moves", Shape::Count),
+    ("swings", "swings", Shape::Count),
+    ("lost_unit_s", "lost", Shape::Seconds),
+    ("requests", "requests", Shape::Count),
+    ("setups", "setups", Shape::Count),
+    ("utilization", "used", Shape::Percent),
+    ("messages", "messages", Shape::Count),
+    ("wall_s", "wall", Shape::Seconds),
+];
+
+/// What it shows of each service.
+const COLUMNS_OF_SERVICE: [(&str, &str, Shape); 6] = [
+    ("units_end", "units", Shape::Count),
+    ("out_of_slo_s", "out of SLO", Shape::Seconds),
+    ("jobs_done", "done", Shape::Count),
+    ("jobs_waiting", "waiting", Shape::Count),
+    ("mean_wait_s", "wait", Shape::Seconds),
+    ("lost_unit_s", "lost", Shape::Seconds),
+];
+
 /// What it shows of each type, where there are several.
 const COLUMNS_OF_TYPES: [(&str, &str, Shape); 4] = [
     ("units", "units", Shape::Count),
@@ -69,8 +91,11 @@ const COLUMNS_OF_TYPES: [(&str, &str, Shape); 4] = [
 
 /// The columns for the runs of a scenario.
 fn columns(points: &[Point]) -> &'static [(&'static str, &'static str, Shape)] {
-    let managers = points.iter().flat_map(|point| point.scenario.service_managers.values());
-    if managers.into_iter().all(ServiceManager::has_jobs) { &COLUMNS_OF_JOBS } else { &COLUMNS }
+    let managers = || points.iter().flat_map(|point| point.scenario.service_managers.values());
+    if managers().any(|manager| !manager.services.is_empty()) {
+        return &COLUMNS_OF_SERVICES;
+    }
+    if managers().all(ServiceManager::has_jobs) { &COLUMNS_OF_JOBS } else { &COLUMNS }
 }
 
 /// The fields of a run in the order of its JSON form.
@@ -123,7 +148,7 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
     let columns = columns(points);
     let mut header = headings(swept, columns);
     header.extend(columns.iter().map(|(_, heading, _)| (*heading).to_owned()));
-    let (mut rows, mut of_types) = (Vec::new(), Vec::new());
+    let (mut rows, mut of_types, mut of_services) = (Vec::new(), Vec::new(), Vec::new());
     for run in runs {
         let fields = Fields::of(run)?;
         let swept = || run.swept.0.iter().map(|(_, value)| value.clone());
@@ -134,8 +159,20 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
             let of_type = of_type.map(|(field, _, shape)| cell(&figures[*field], *shape));
             of_types.push(swept().chain([resource.clone()]).chain(of_type).collect());
         }
+        for service in fields.get("services").as_array().into_iter().flatten() {
+            let of_service = COLUMNS_OF_SERVICE.iter();
+            let of_service = of_service.map(|(field, _, shape)| cell(&service[*field], *shape));
+            let name = service["name"].as_str().unwrap_or_default().to_owned();
+            of_services.push(swept().chain([name]).chain(of_service).collect());
+        }
     }
     lines(header, rows, out)?;
+    if !of_services.is_empty() {
+        let mut header = headings(swept, &COLUMNS_OF_SERVICE);
+        header.push("service".to_owned());
+        header.extend(COLUMNS_OF_SERVICE.iter().map(|(_, heading, _)| (*heading).to_owned()));
+        lines(header, of_services, out)?;
+    }
     if of_types.len() > runs.len() {
         let mut header = headings(swept, &COLUMNS_OF_TYPES);
         header.push("type".to_owned());
@@ -230,6 +267,7 @@ fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()
     line("brokers", &list(scenario.brokers.keys().map(ToString::to_string)))?;
     let managers = scenario.service_managers.iter().map(|(name, manager)| {
         let workload = match &manager.workload {
+            Workload::Wave(_) if !manager.follows_demand() => "services",
             Workload::Wave(_) => "a generated wave",
             Workload::Log(log) => &log.file,
             Workload::CoAllocation(_) => "drawn requests",

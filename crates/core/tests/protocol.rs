@@ -60,6 +60,8 @@ mod budgets;
 mod setup;
 #[path = "protocol/old_tickets.rs"]
 mod old_tickets;
+#[path = "protocol/orders.rs"]
+mod orders;
 #[path = "protocol/delegations.rs"]
 mod delegations;
 #[path = "protocol/resale.rs"]

@@ -340,6 +340,8 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::Credit { .. }
         | Message::Keys { .. }
         | Message::KeysNoted { .. }
+        | Message::Need(_)
+        | Message::Noted { .. }
         | Message::Join(_)
         | Message::Joined { fault: Some(_), .. } => return None,
         Message::Joined { number, fault: None } => codec::encode(number),

@@ -136,6 +136,18 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
                 |part: &(LinkHash, u32)| guest.is_some_and(|guest| guest.has_credited(*part));
             !binding || receipts.iter().all(credited)
         }
+        Message::Need(need) => {
+            let told = model.guests.get(&from).and_then(|guest| {
+                guest.needs.get(&(to, need.service.clone()))
+            });
+            told == Some(need)
+        }
+        Message::Noted { service, revision } => {
+            let noted = model.brokers.get(&from).and_then(|broker| {
+                broker.needs.get(&(to, service.clone()))
+            });
+            noted.is_some_and(|noted| revision <= noted)
+        }
         Message::Recall { ticket, level } => {
             recall_asked(scene, ticket.hash()).is_some_and(|asked| asked == level)
         }

@@ -12,7 +12,9 @@ use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use thiserror::Error;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
+use crate::adapter::Adapters;
 use crate::clock::Clock;
 use crate::host::{ActorInfo, Conditions, Handle, Host, HostFailure, Limits, Part, Surroundings};
 use crate::journal::{Disk, JournalError, SystemDisk};
@@ -71,6 +73,10 @@ pub struct Running {
     handles: BTreeMap<(Role, Name), Handle>,
     threads: Vec<Arbiter>,
     metrics: Metrics,
+    /// Of each service manager, by name.
+    adapters: BTreeMap<Name, Arc<Adapters>>,
+    /// What follows the services that the adapters are for.
+    followers: JoinSet<()>,
     given_up: mpsc::UnboundedReceiver<(ActorInfo, HostFailure)>,
 }
 
@@ -102,7 +108,7 @@ impl Deployment {
         let metrics = Metrics::new(&refused);
         let around = Surroundings {
             limits: self.limits,
-            clock: self.clock,
+            clock: Arc::clone(&self.clock),
             transport,
             metrics: metrics.clone(),
             disk,
@@ -110,10 +116,19 @@ impl Deployment {
         };
         let threads: Vec<Arbiter> =
             (0..self.threads.get().min(self.parts.len())).map(|_| Arbiter::new()).collect();
-        let mut running = Running { network, handles: BTreeMap::new(), threads, metrics, given_up };
+        let mut running = Running {
+            network,
+            handles: BTreeMap::new(),
+            threads,
+            metrics,
+            adapters: BTreeMap::new(),
+            followers: JoinSet::new(),
+            given_up,
+        };
         let mut starting = Vec::new();
         for (index, part) in self.parts.into_iter().enumerate() {
             let (info, conditions) = (part.info.clone(), Conditions::default());
+            running.adapters.extend(part.adapters.clone().map(|all| (info.name.clone(), all)));
             let thread = &running.threads[index % running.threads.len()];
             let (host, ready) =
                 Host::start_on(&thread.handle(), part, around.clone(), conditions.clone());
@@ -130,6 +145,7 @@ impl Deployment {
                 return Err(Down { info, cause }.into());
             }
         }
+        running.follow_services(&self.clock);
         Ok(running)
     }
 }
@@ -150,6 +166,20 @@ impl Running {
         self.network.as_ref()
     }
 
+    /// The adapters of the services of a service manager.
+    pub(crate) fn adapters(&self, name: &Name) -> Option<&Arc<Adapters>> {
+        self.adapters.get(name)
+    }
+
+    fn follow_services(&mut self, clock: &Arc<dyn Clock>) {
+        for (name, adapters) in &self.adapters {
+            if let Some(handle) = self.handles.get(&(Role::ServiceManager, name.clone())) {
+                let follows = Arc::clone(adapters).follow(handle.clone(), Arc::clone(clock));
+                self.followers.spawn_local(follows);
+            }
+        }
+    }
+
     /// What is counted.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -168,8 +198,12 @@ impl Running {
     ///
     /// # Errors
     /// The first journal that cannot be closed.
-    pub async fn stop(self) -> Result<(), BadStop> {
+    pub async fn stop(mut self) -> Result<(), BadStop> {
         let mut stopped = Ok(());
+        self.followers.shutdown().await;
+        for adapters in self.adapters.values() {
+            adapters.stop().await;
+        }
         for handle in self.handles.values() {
             if let Err(cause) = handle.stop().await {
                 let info = handle.info().clone();

@@ -10,6 +10,7 @@ pub mod lock;
 pub mod journal;
 pub mod clock;
 pub mod host;
+pub mod adapter;
 pub mod driver;
 pub mod transport;
 pub mod metrics;

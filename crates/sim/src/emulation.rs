@@ -33,8 +33,9 @@ use crate::metrics::Metrics;
 pub use crate::metrics::{Compute, ComputeSite};
 use crate::network::{Network, Packet};
 use crate::participants::{Inbox, Member, Plugins, assemble};
-use crate::report::{Report, RunVerdict, Series};
+use crate::report::{Report, RunVerdict, Series, ServiceReport, ServicesReport};
 use crate::scenario::Scenario;
+use crate::service::Models;
 use crate::signatures::Signatures;
 
 /// What a run is given beside its scenario.
@@ -217,13 +218,18 @@ impl<'k> Emulation<'k> {
             .map_err(|(role, name, cause)| EmulationError::Mapper { role, name, cause })?;
         let mut members: Vec<Member> = parts.into_iter().map(Member::from).collect();
         let signatures = Arc::new(Signatures::default());
+        let context = RunContext::of(scenario)?;
         for member in &mut members {
             member.host.actor_mut().share_signatures(signatures.clone());
             if let Some(demand) = inputs.demand.get(&member.name) {
                 member.demand.clone_from(demand);
             }
+            if let Some(manager) = scenario.service_managers.get(&member.name) {
+                let time = (context.window, context.step);
+                member.models = Models::of(&manager.services, &member.demand, time);
+            }
         }
-        let mut emulation = Self::on(RunContext::of(scenario)?, members, keeper);
+        let mut emulation = Self::on(context, members, keeper);
         for member in 0..emulation.members.len() {
             emulation.hand_in(member, vec![Input::Start])?;
             emulation.plan(member);
@@ -286,6 +292,7 @@ impl<'k> Emulation<'k> {
         let mut report = self.report.clone();
         self.metrics.fill(&mut report, &self.series());
         self.fill_shortage(&mut report);
+        self.fill_services(&mut report);
         for member in &self.members {
             report.facts += member.journal.len();
             let (made, checked) = member.host.actor().signatures();
@@ -297,6 +304,17 @@ impl<'k> Emulation<'k> {
         let notes = self.notes.iter().take(MAX_PROBLEMS);
         report.notes = notes.map(|(note, count)| format!("{count} x {note}")).collect();
         report
+    }
+
+    /// What became of services, if there are any.
+    fn fill_services(&self, report: &mut Report) {
+        let of_member = |member: &Member| member.models.report(&member.name, self.now);
+        let services: Vec<ServiceReport> = self.members.iter().flat_map(of_member).collect();
+        if !services.is_empty() {
+            let lost_unit_s = services.iter().map(|service| service.lost_unit_s).sum();
+            let (moves, swings) = self.metrics.moves();
+            report.services = Some(ServicesReport { moves, swings, lost_unit_s, services });
+        }
     }
 
     /// The part of the leases of overbooked stocks that found too few units.
@@ -387,8 +405,8 @@ impl<'k> Emulation<'k> {
 
     /// Notes when an actor has something to do next, after whatever has happened to it.
     fn plan(&mut self, index: usize) {
-        let Member { host, script, .. } = &mut self.members[index];
-        let next = [host.next_timeout(), script.next()].into_iter().flatten().min();
+        let Member { host, script, models, .. } = &mut self.members[index];
+        let next = [host.next_timeout(), script.next(), models.next()].into_iter().flatten().min();
         self.agenda.plan(index, next);
     }
 
@@ -428,6 +446,7 @@ impl<'k> Emulation<'k> {
             inputs.push(Input::Observe { signal, value });
         }
         inputs.extend(member.script.due(self.now));
+        inputs.extend(member.models.due(self.now));
         if member.host.is_due(self.now) {
             inputs.push(Input::Tick);
         }
@@ -458,6 +477,7 @@ impl<'k> Emulation<'k> {
         for entry in &facts {
             self.metrics.observe(index, entry);
             member.script.observe(entry);
+            member.models.observe(entry);
         }
         for problem in problems {
             *self.notes.entry(problem.to_string()).or_default() += 1;

@@ -5,6 +5,7 @@
 
 pub mod workload;
 pub mod scenario;
+pub mod service;
 mod random;
 pub mod network;
 mod driver;

@@ -3,6 +3,7 @@
 
 mod delays;
 mod experiments;
+mod moves;
 mod service_manager;
 mod site_authority;
 
@@ -21,6 +22,7 @@ use crate::report::{Report, Series, TypeReport};
 use delays::Delays;
 use experiments::Experiments;
 pub use experiments::{Compute, ComputeSite};
+use moves::Moves;
 use service_manager::{Anomalies, Guest, Sums};
 use site_authority::{Lent, Site};
 
@@ -35,13 +37,23 @@ pub(crate) struct Metrics {
     /// The tickets of guests that never heard of their units: their outcome is reported at the end.
     missed: BTreeSet<LinkHash>,
     experiments: Option<Experiments>,
+    moves: Moves,
 }
 
 impl Metrics {
     /// Metrics over `window`, the emulated time.
     pub(crate) fn new(window: Term, step: Span, capacity: Capacity) -> Self {
         let (guests, sites, missed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { window, step, capacity, guests, sites, missed, experiments: None }
+        Self {
+            window,
+            step,
+            capacity,
+            guests,
+            sites,
+            missed,
+            experiments: None,
+            moves: Moves::default(),
+        }
     }
 
     /// The same, with what becomes of experiments.
@@ -79,8 +91,17 @@ impl Metrics {
                     site.forget(fact.lease);
                 }
             }
-            Fact::Broker(_) => {}
+            Fact::Broker(fact) => {
+                if in_window {
+                    self.moves.observe(member, entry.at, fact);
+                }
+            }
         }
+    }
+
+    /// How many units were moved between services, and how many of those went back within an hour.
+    pub(crate) fn moves(&self) -> (u64, u64) {
+        self.moves.count()
     }
 
     /// How many leases are kept, at guests and sites.

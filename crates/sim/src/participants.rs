@@ -29,6 +29,7 @@ use crate::driver::NullDriver;
 use crate::fork::Script;
 use crate::random::Chance;
 use crate::scenario::{self, Scenario};
+use crate::service::Models;
 
 /// The mappers and drivers that a run is given. The default has the mappers that come with Tenure, and
 /// drivers that do nothing but take the time that the scenario states.
@@ -97,6 +98,8 @@ pub(crate) struct Member {
     pub(crate) demand: Vec<u32>,
     /// Its recorded external inputs.
     pub(crate) script: Script,
+    /// The software of its services.
+    pub(crate) models: Models,
     /// What arrives in the round to come.
     pub(crate) inbox: Inbox,
 }
@@ -114,6 +117,7 @@ impl From<Part> for Member {
             driver,
             demand: Vec::new(),
             script: Script::default(),
+            models: Models::default(),
             inbox: Inbox::default(),
         }
     }
@@ -253,6 +257,7 @@ fn participants(
             let quotas = quotas.map(|(name, &quota)| (name.as_ref().and_then(guest), quota));
             let actor = Broker::new(setup).with_quotas(quotas.collect());
             let actor = actor.with_prices(scenario.brokers[name].prices.clone());
+            let actor = actor.with_swing(mapper.swing());
             (HostedActor::broker(actor, mapper), None)
         }
         Role::ServiceManager => {
@@ -292,7 +297,9 @@ fn mapper_defaults(scenario: &Scenario, manager: &scenario::ServiceManager) -> t
     if manager.mapper.name == "adaptive" {
         set("term", scenario.term.to_string());
     }
-    if manager.mapper.name == "adaptive" || !manager.follows_demand() {
+    // Each SLO of a service names its type.
+    let asks = manager.mapper.name == "adaptive" || !manager.follows_demand();
+    if asks && manager.services.is_empty() {
         set("resource", manager.resource.to_string());
     }
     defaults

@@ -66,6 +66,9 @@ pub struct Report {
     /// What became of experiments, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experiments: Option<ExperimentReport>,
+    /// What became of services, if there are any.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub services: Option<ServicesReport>,
     /// Facts of all actors, to the end of the run.
     pub facts: u64,
     /// Distinct instants handled.
@@ -98,6 +101,38 @@ pub struct TypeReport {
     pub utilization: f64,
     /// As that of all types.
     pub shortage: f64,
+}
+
+/// What became of services, and how many units were moved between them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ServicesReport {
+    /// Units that were taken from a service for another one by orders, and delivered.
+    pub moves: u64,
+    /// Those of them that went back between the two within an hour.
+    pub swings: u64,
+    /// Unit-seconds of jobs that lost a unit and had to start again.
+    pub lost_unit_s: f64,
+    /// Each service.
+    pub services: Vec<ServiceReport>,
+}
+
+/// What became of a service, up to the horizon.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ServiceReport {
+    /// Its service manager and name, as `lab/batch`.
+    pub name: String,
+    /// How many units it had in the end.
+    pub units_end: usize,
+    /// How long an SLO with a rule was missed, in seconds.
+    pub out_of_slo_s: f64,
+    /// The jobs that ended.
+    pub jobs_done: u64,
+    /// Those that waited in the end.
+    pub jobs_waiting: u64,
+    /// How long jobs waited before they first began, on average, in seconds: to the end those that never did.
+    pub mean_wait_s: f64,
+    /// Unit-seconds of jobs that lost a unit and had to start again.
+    pub lost_unit_s: f64,
 }
 
 /// What became of experiments: requests for compute at several sites with bandwidth between them.

@@ -88,6 +88,7 @@ fn parts(scenario: &Scenario, folder: &Path) -> Vec<Part> {
             info: ActorInfo { name, role, id: actor.id },
             build,
             driver: driver.map(Arc::new),
+            adapters: None,
             calls: CallLimits::DEFAULT,
             custody: None,
             fail_after: None,

@@ -125,6 +125,8 @@ impl FactIndex {
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
+            | Message::Need(_)
+            | Message::Noted { .. }
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Refused { .. } => true,
@@ -262,6 +264,9 @@ impl FactIndex {
             | broker::Fact::Revised(_)
             | broker::Fact::Common(_)
             | broker::Fact::MapperAnswered(_)
+            | broker::Fact::NeedNoted(_)
+            | broker::Fact::OrderPlaced(_)
+            | broker::Fact::OrderEnded(_)
             | broker::Fact::Woken(_) => {}
         }
     }

@@ -198,6 +198,11 @@ const POINTS: &[&str] = &[
     "leases are packed whole",
     "a service follows its SLOs",
     "a service asks again",
+    "units are ordered of a service for another one",
+    "a service is told to its broker",
+    "an order is cancelled",
+    "a budget of moves is used up",
+    "a broker crashes with an order open",
     "what was measured of a service is too old",
 ];
 

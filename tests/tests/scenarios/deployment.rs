@@ -31,6 +31,7 @@ use super::keys;
 use super::names::Names;
 use super::participant::{Build, Identity, Participant, ShellSettings};
 use super::script::{Args, Bad};
+use super::services;
 use super::world::World;
 
 /// Who is there unless the script says.
@@ -117,23 +118,25 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
         }
         Role::Broker => {
             let queue = args.option("queue").is_some();
-            let plans = match args.option("mapper").as_deref() {
-                None => false,
-                Some("co-allocate") => true,
+            let mapper = match args.option("mapper") {
+                None => None,
+                Some(name) if ["co-allocate", "urgency"].contains(&name.as_str()) => Some(name),
                 Some(other) => return Err(format!("`{other}` is no mapper of scripts")),
             };
+            let settings = services::recalls(args)?;
             let price: Option<i64> = args.number_option("price")?;
             let price = price.and_then(|price| u32::try_from(price).ok());
             let prices: BTreeMap<Name, u32> =
                 price.map(|price| (Name::literal("node"), price)).into_iter().collect();
             Box::new(move || {
                 let queue = if queue { Queue::Wait } else { Queue::Refuse };
-                let mapper: Box<dyn BrokerMapper> = if plans {
-                    Box::new(CoAllocate::default())
-                } else {
-                    Box::new(Fcfs::default().with_queue(queue))
+                let mapper: Box<dyn BrokerMapper> = match mapper.as_deref() {
+                    Some("urgency") => Box::new(settings.clone()),
+                    Some(_) => Box::new(CoAllocate::default()),
+                    None => Box::new(Fcfs::default().with_queue(queue)),
                 };
                 let broker = Broker::new(setup.clone()).with_prices(prices.clone());
+                let broker = broker.with_swing(mapper.swing());
                 HostedActor::broker(broker, mapper)
             })
         }

@@ -238,7 +238,7 @@ fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> 
         _ => {
             return recall::of_service_manager(names, fact)
                 .or_else(|| plans::of_service_manager(fact))
-                .or_else(|| services::of_service_manager(fact));
+                .or_else(|| services::of_service_manager(names, fact));
         }
     })
 }
@@ -401,7 +401,7 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
             format!("{delegation}, {}", recall::told(names, &fact.told))
         }
         Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
-        _ => return below(names, broker, fact),
+        _ => return services::of_broker(names, fact).or_else(|| below(names, broker, fact)),
     })
 }
 

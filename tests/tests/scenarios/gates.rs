@@ -30,6 +30,7 @@ impl ServiceManagerMapper for Scripted {
         let mut decision = plans::mapper().decide(view);
         let of_services = services::mapper().decide(view);
         decision.asks.extend(of_services.asks);
+        decision.revisions.extend(of_services.revisions);
         decision.extensions.extend(of_services.extensions);
         decision.flexes.extend(of_services.flexes);
         decision.closes.extend(of_services.closes);

@@ -108,7 +108,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "plan release GUEST/PLAN", act: plans::release },
     Known { usage: "plan report GUEST/PLAN PACKAGE NODE works|fails", act: plans::report },
     Known {
-        usage: "service add GUEST SERVICE [mode=managed|unmanaged] [most=N] [least=N] [term=SPAN] [idle-after=SPAN] [stale-after=SPAN]",
+        usage: "service add GUEST SERVICE [mode=managed|unmanaged] [most=N] [least=N] [term=SPAN] [idle-after=SPAN] [stale-after=SPAN] [notice=SPAN] [min-tenure=SPAN]",
         act: services::add,
     },
     Known { usage: "service remove GUEST SERVICE", act: services::remove },

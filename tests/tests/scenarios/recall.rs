@@ -13,6 +13,7 @@ use tenure_core::wire::recall::{Accepts, Level, Notice};
 use super::names::{self, Names};
 use super::peers;
 use super::script::{Args, Bad};
+use super::services;
 use super::values::{receipts, refusal};
 use super::world::World;
 
@@ -131,6 +132,8 @@ pub fn message(names: &Names, message: &Message) -> String {
         Message::UnitFailed { ticket, unit, why } => {
             format!("{unit} of the lease on {}: {why}", names.hash(*ticket))
         }
+        Message::Need(need) => services::need(names, need),
+        Message::Noted { service, .. } => service.to_string(),
         Message::Pong { asked } => format!("of {}", names::clock(*asked)),
         Message::Keys { number } | Message::KeysNoted { number } => number.to_string(),
         Message::Join(join) => peers::invitation(names, &join.invitation.invitation),

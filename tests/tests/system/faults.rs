@@ -94,7 +94,7 @@ fn under_loss_and_delay_every_request_ends_and_nothing_is_left_over() {
 fn without_one_kind_of_message_the_run_does_not_complete() {
     // In this run nobody waits in a queue, is offered anything, withdraws, gives back a part, changes a lease
     // in place, has to redeem by an instant, recalls anything, loses a unit, asks for a clock or for what is free, rotates
-    // a key or invites a peer.
+    // a key, invites a peer or has a service.
     let others = [
         "waiting",
         "offered",
@@ -119,6 +119,8 @@ fn without_one_kind_of_message_the_run_does_not_complete() {
         "joined",
         "inquire",
         "available",
+        "need",
+        "noted",
     ];
     for kind in Message::KINDS.into_iter().filter(|kind| !others.contains(kind)) {
         let (code, run) = one(&[&format!("message.drop=[\"{kind}\"]")]);

@@ -11,6 +11,8 @@ use tenure_core::actor::fact::Memo;
 use tenure_core::actor::order::Order;
 use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::needs::ServiceId;
+use tenure_core::broker::orders::{OrderOutcome, UnitOrder};
 use tenure_core::broker::quota::{Quota, Source};
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::codec::Hash;
@@ -24,6 +26,7 @@ use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::Fact;
 use tenure_core::service::definition::{Behaviour, Definition};
 use tenure_core::service::slo::{Met, Slo};
+use tenure_core::service::steps::{Kind, Step, Steps};
 use tenure_core::service_manager::GateAnswer;
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::{Handling, Why};
@@ -46,6 +49,7 @@ use tenure_core::wire::invitation::{
     Invitation, JoinFault, Permission, Permissions, SignedInvitation,
 };
 use tenure_core::wire::message::{Envelope, Header, LeasedUnit, Message, Sealed, Sequence};
+use tenure_core::wire::need::{Need, Want};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
@@ -226,7 +230,7 @@ fn reason() -> String {
 }
 
 fn service_manager_facts(p: &Parts) -> Vec<sm::Fact> {
-    [request_facts(p), lease_facts(p), gate_facts(p), plan_facts(p), service_facts()].concat()
+    [request_facts(p), lease_facts(p), gate_facts(p), plan_facts(p), service_facts(p)].concat()
 }
 
 /// The facts of a service manager about requests, tickets and groups.
@@ -433,7 +437,7 @@ fn plan_facts(p: &Parts) -> Vec<sm::Fact> {
 }
 
 /// The facts of a service manager about services.
-fn service_facts() -> Vec<sm::Fact> {
+fn service_facts(p: &Parts) -> Vec<sm::Fact> {
     let service = || Name::literal("batch");
     let slo = Slo {
         rule: Some(Expr::parse_measured("oldest-wait < 10m").unwrap()),
@@ -443,7 +447,11 @@ fn service_facts() -> Vec<sm::Fact> {
         requirement: Some(Expr::parse("cpus >= 2").unwrap()),
     };
     let behaviour = Behaviour { most: Some(4), ..Behaviour::default() };
-    let definition = Definition { slo: [(Name::literal("wait"), slo)].into(), behaviour };
+    let adapter =
+        r#"{"name": "exec", "sense": ["busy"], "every": "30s", "tries": 3, "quiet": true}"#;
+    let adapter = Some(serde_json::from_str(adapter).unwrap());
+    let slo = [(Name::literal("wait"), slo)].into();
+    let definition = Definition { slo, behaviour, adapter };
     let kpis = r#"{"busy-units": "2", "pending-units{partition=\"big\"}": "3"}"#;
     let kpis = serde_json::from_str(kpis).unwrap();
     vec![
@@ -458,7 +466,36 @@ fn service_facts() -> Vec<sm::Fact> {
             want: Some(2),
         }
         .into(),
+        sm::NeedStated { broker: p.broker, need: need(p) }.into(),
+        sm::NeedAnswered { broker: p.broker, service: service(), revision: 300 }.into(),
     ]
+}
+
+/// A need with a step of each kind.
+pub(crate) fn need(p: &Parts) -> Need {
+    let kind = node_kind();
+    let step = |units, urgency, claim| Step { units, urgency, claim };
+    let steps = Steps::checked(vec![step(4, 80, Some(55)), step(6, 40, None)]).expect("they fall");
+    let want = Want { kind, steps, tickets: vec![p.ticket.hash()], elsewhere: 2 };
+    Need { service: Name::literal("batch"), revision: 300, wants: vec![want] }
+}
+
+fn node_kind() -> Kind {
+    let requirement = Some(Expr::parse("cpus >= 2").unwrap());
+    Kind { resource: Name::literal("node"), requirement }
+}
+
+fn unit_order(p: &Parts) -> UnitOrder {
+    let of = |service| ServiceId { guest: p.request.id.origin, service: Name::literal(service) };
+    UnitOrder {
+        claimant: of("batch"),
+        kind: node_kind(),
+        holder: of("web"),
+        ticket: p.ticket.hash(),
+        units: NonZeroU32::MIN,
+        claim: 55,
+        worth: 10,
+    }
 }
 
 /// The facts of a service manager about leases at gates.
@@ -528,6 +565,14 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::RecallTold {
             delegation: DelegationId { issuer: p.root.site(), number: 1 },
             told: Notice { victims: Vec::new(), unclaimed: true, ..told(p) },
+        }
+        .into(),
+        broker::NeedNoted { guest: p.request.id.origin, need: need(p) }.into(),
+        broker::OrderPlaced { number: 1, order: unit_order(p), due: p.term.end(), stay: 1 }.into(),
+        broker::OrderEnded {
+            order: 1,
+            outcome: OrderOutcome::Delivered,
+            reason: "2 granted".to_owned(),
         }
         .into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tenure_tests::tenure;
+use tenure_tests::{root, tenure};
 use tenure_wait::{DEADLINE, done_in_time, eventually};
 
 use crate::deployment::{Deployment, ready, stderr, up};
@@ -198,7 +198,7 @@ fn a_damaged_snapshot_is_told_once() {
 }
 
 /// Runs a command on a deployment as another user.
-fn as_user(data: &Path, (user, group, others): (u32, u32, &[u32])) -> Output {
+fn as_user(data: &Path, (user, group, others): (u32, u32, &[u32]), line: &str) -> Output {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", &user.to_string(), "--regid", &group.to_string()]);
     let others = others.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
@@ -207,7 +207,7 @@ fn as_user(data: &Path, (user, group, others): (u32, u32, &[u32])) -> Output {
     } else {
         command.args(["--groups", &others]);
     }
-    command.arg(tenure()).args(["lease", "list", "-o", "json", "--data"]).arg(data);
+    command.arg(tenure()).args(line.split(' ')).args(["-o", "json", "--data"]).arg(data);
     done_in_time(DEADLINE, "a command", move || command.output().expect("setpriv"))
 }
 
@@ -234,15 +234,22 @@ fn a_group_may_use_the_socket_and_nothing_else() {
         let is_socket = path.ends_with("tenure.sock");
         assert!(is_socket || of(&path).0 & 0o077 == 0, "{}", path.display());
     }
+    let list = "lease list";
     // By the group of the process, or that of the user by the system's list.
     for user in [(NOBODY, DAEMON, &[][..]), (DAEMON, NOBODY, &[DAEMON])] {
-        let output = as_user(&data, user);
+        let output = as_user(&data, user, list);
         assert_eq!(output.status.code(), Some(0), "{user:?}: {}", stderr(&output));
         let leases: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(leases, Value::Array(Vec::new()));
     }
+    // What runs programs is for the owner alone.
+    let file = root().join("config/services/exec.toml");
+    let add = format!("service add batch {}", file.display());
+    let output = as_user(&data, (NOBODY, DAEMON, &[]), &add);
+    assert_eq!(output.status.code(), Some(77), "{}", stderr(&output));
+    assert!(stderr(&output).contains("may not have a service run programs"), "{}", stderr(&output));
     for stranger in [(NOBODY, NOBODY, &[][..]), (NOBODY, NOBODY, &[DAEMON])] {
-        let output = as_user(&data, stranger);
+        let output = as_user(&data, stranger, list);
         assert_eq!(output.status.code(), Some(77), "{stranger:?}: {}", stderr(&output));
     }
     assert!(deployment.log().contains("user 65534 was turned away"), "{}", deployment.log());
@@ -250,6 +257,6 @@ fn a_group_may_use_the_socket_and_nothing_else() {
     assert_eq!(deployment.end("-TERM"), Some(0));
     deployment.restart_with(CONFIG);
     assert_eq!((of(&data).0, of(&data.join("tenure.sock")).0), (0o700, 0o600));
-    let output = as_user(&data, (NOBODY, DAEMON, &[]));
+    let output = as_user(&data, (NOBODY, DAEMON, &[]), list);
     assert_eq!(output.status.code(), Some(77), "{}", stderr(&output));
 }

@@ -54,6 +54,8 @@ fn a_service_gets_what_it_claims_also_after_a_kill() {
     let shown = deployment.tenure("service show batch");
     let shown = String::from_utf8(shown.stdout).expect("text");
     assert!(shown.contains("2 at 60, 1 at 55") && shown.contains("pending-units 1"), "{shown}");
+    // As long as it runs, what is given back is asked for again.
+    deployment.json("service report batch --seen stopped");
     deployment.close_all();
 }
 
@@ -146,5 +148,6 @@ fn the_commands_of_the_document_work() {
     }
     assert_eq!(count, 3);
     eventually(DEADLINE, "two nodes", || active(&deployment) == 2);
+    deployment.json("service report guest/batch --seen stopped");
     deployment.close_all();
 }

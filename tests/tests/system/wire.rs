@@ -23,8 +23,8 @@ use tenure_node::net::frame::{Frame, Hello, VERSIONS};
 use tenure_tests::root;
 
 use crate::formats::{
-    EPOCH, LEASE, Parts, UNIT, busy, endorsement, hex, invitation, key_chain, level, offers, parts,
-    told, waiting,
+    EPOCH, LEASE, Parts, UNIT, busy, endorsement, hex, invitation, key_chain, level, need, offers,
+    parts, told, waiting,
 };
 
 const GOLDEN: &str = "tests/golden/wire-1.txt";
@@ -118,6 +118,8 @@ fn of_recalls(p: &Parts) -> Vec<Message> {
             address: Some("alpha.example:7400".to_owned()),
         })),
         Message::Joined { number: 300, fault: Some(JoinFault::Used) },
+        Message::Need(need(p)),
+        Message::Noted { service: Name::literal("batch"), revision: 300 },
     ]
 }
 

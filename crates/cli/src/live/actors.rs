@@ -6,15 +6,16 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Value;
 use tenure_node::api::{
-    BrokerView, DelegationView, NewUnits, OverbookedView, ProbeView, QuotaView, Request,
-    RequestView, SiteView, SliceView, StackHolder, StackView, UnitAct, UnitView,
+    BrokerView, DelegationView, NeedView, NewUnits, OrderView, OverbookedView, ProbeView,
+    QuotaView, Request, RequestView, SiteView, SliceView, StackHolder, StackView, UnitAct,
+    UnitView,
 };
 
 use super::args::{
     BrokerCommand, Change, OneUnit, Output, QuotaCommand, SiteCommand, SliceCommand,
 };
 use super::availability::availability;
-use super::{ask, ask_change, delegation, measure, print, recall};
+use super::{ask, ask_change, delegation, measure, print, recall, service};
 use crate::Console;
 use crate::error::Error;
 
@@ -122,6 +123,16 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
         }
         BrokerCommand::Availability(args) => availability(args, console),
         BrokerCommand::Quota(command) => quota(command, console),
+        BrokerCommand::Orders { endpoint, broker } => {
+            let request = Request::Orders { broker: broker.clone() };
+            let orders: Vec<OrderView> = ask(&endpoint.data, &request)?;
+            print::rows(&orders, endpoint.output, "no orders that have not ended", console)
+        }
+        BrokerCommand::Needs { endpoint, broker } => {
+            let request = Request::Needs { broker: broker.clone() };
+            let needs: Vec<NeedView> = ask(&endpoint.data, &request)?;
+            print::rows(&needs, endpoint.output, "no services have told of themselves", console)
+        }
         BrokerCommand::Delegate(asked) => delegation::of_broker(asked, console),
         BrokerCommand::Return(asked) => delegation::give_back(asked, console),
         BrokerCommand::Delegations(asked) => delegation::list_broker(asked, console),
@@ -321,6 +332,42 @@ impl print::Row for RequestView {
 /// What is used of what there may be.
 fn of(used: impl ToString, most: Option<u32>) -> String {
     most.map_or_else(|| used.to_string(), |most| format!("{}/{most}", used.to_string()))
+}
+
+impl print::Row for OrderView {
+    const COLUMNS: &'static [&'static str] =
+        &["order", "state", "units", "type", "from", "worth", "to", "claim", "due"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.order.clone(),
+            self.state.clone(),
+            self.units.to_string(),
+            self.resource.clone(),
+            self.from.clone(),
+            self.worth.to_string(),
+            self.to.clone(),
+            self.claim.to_string(),
+            self.due.clone(),
+        ]
+    }
+}
+
+impl print::Row for NeedView {
+    const COLUMNS: &'static [&'static str] =
+        &["broker", "service", "type", "where", "worth", "tickets", "elsewhere"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.broker.clone(),
+            self.service.clone(),
+            self.resource.clone(),
+            print::or_dash(self.requirement.as_ref()),
+            service::worths(&self.steps),
+            self.tickets.to_string(),
+            self.elsewhere.to_string(),
+        ]
+    }
 }
 
 impl print::Row for QuotaView {

@@ -7,9 +7,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use tenure_core::model::name::Name;
 use tenure_core::service::definition::Definition;
 use tenure_core::service::kpi::{Kpi, Kpis};
+use tenure_core::service::steps::Step;
 use tenure_core::service_manager::services::Found;
 use tenure_expr::Quantity;
-use tenure_node::api::{DemandView, Request, ServiceName, ServiceView, SloView};
+use tenure_node::adapter;
+use tenure_node::api::{AdapterView, DemandView, Request, ServiceName, ServiceView, SloView};
 
 use super::args::{Change, Endpoint, Output};
 use super::{ask, ask_change, print};
@@ -24,10 +26,16 @@ pub(crate) enum ServiceCommand {
     List(ServicesArgs),
     /// Show a service: its KPIs, its SLOs and its units
     Show(ServiceArgs),
+    /// Say what a service lacks, and what is done about it
+    Why(ServiceArgs),
     /// Add a service, or change what it is to reach
     Add(AddArgs),
     /// State what was measured of a service
     Report(ServiceReportArgs),
+    /// Have the adapter of a service start its software
+    Start(ActArgs),
+    /// Have the adapter of a service stop its software
+    Stop(ActArgs),
     /// Forget a service that does not run; its leases stay
     Remove(RemoveArgs),
 }
@@ -116,6 +124,18 @@ pub(crate) struct RemoveArgs {
     service: ServiceName,
 }
 
+/// Have the adapter of a service start or stop its software.
+///
+/// The answer is how the adapter finds it then. Its leases stay as they are (docs/ADAPTERS.md).
+#[derive(Args, Debug)]
+pub(crate) struct ActArgs {
+    #[command(flatten)]
+    endpoint: Change,
+
+    /// The service: batch or guest/batch
+    service: ServiceName,
+}
+
 /// How a service was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum How {
@@ -151,8 +171,17 @@ pub(crate) fn service(command: &ServiceCommand, console: &mut Console<'_>) -> Re
     match command {
         ServiceCommand::List(args) => list(args, console),
         ServiceCommand::Show(args) => show(args, console),
+        ServiceCommand::Why(args) => why(args, console),
         ServiceCommand::Add(args) => add(args, console),
         ServiceCommand::Report(args) => report(args, console),
+        ServiceCommand::Start(args) => {
+            let service = args.service.clone();
+            act(args, &Request::StartService { service }, console)
+        }
+        ServiceCommand::Stop(args) => {
+            let service = args.service.clone();
+            act(args, &Request::StopService { service }, console)
+        }
         ServiceCommand::Remove(args) => remove(args, console),
     }
 }
@@ -172,6 +201,22 @@ fn show(args: &ServiceArgs, console: &mut Console<'_>) -> Result<(), Error> {
     show_one(&service, endpoint.output, console)
 }
 
+fn why(args: &ServiceArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let ServiceArgs { endpoint, service } = args;
+    let request = Request::Service { service: service.clone() };
+    let service: ServiceView = ask(&endpoint.data, &request)?;
+    if endpoint.output != Output::Table {
+        return print::one(&service, std::slice::from_ref(&service), endpoint.output, "", console);
+    }
+    if service.why.is_empty() {
+        text::line(console.out, format_args!("{} has all that it claims", service.service))?;
+    }
+    for line in &service.why {
+        text::line(console.out, line)?;
+    }
+    Ok(())
+}
+
 fn add(args: &AddArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let AddArgs { endpoint, service, file } = args;
     let help = "name a file with the definition of a service, such as config/services/batch.toml";
@@ -185,6 +230,7 @@ fn add(args: &AddArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let wrong = |cause: String| Error::Wrong(format!("{}: {cause}", file.display()));
     let definition = Box::new(read.map_err(wrong)?);
     definition.check().map_err(|bad| wrong(bad.to_string()))?;
+    adapter::check(&definition).map_err(|bad| wrong(format!("{bad}; {}", bad.help())))?;
     let request = Request::SetService { service: service.clone(), definition };
     let service: ServiceView = ask_change(endpoint, &request)?;
     show_one(&service, endpoint.output, console)
@@ -210,6 +256,11 @@ fn remove(args: &RemoveArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let request = Request::RemoveService { service: service.clone() };
     let service: ServiceView = ask_change(endpoint, &request)?;
     print::rows(std::slice::from_ref(&service), endpoint.output, "", console)
+}
+
+fn act(args: &ActArgs, request: &Request, console: &mut Console<'_>) -> Result<(), Error> {
+    let service: ServiceView = ask_change(&args.endpoint, request)?;
+    show_one(&service, args.endpoint.output, console)
 }
 
 /// Prints a service: its SLOs, its units, and what was measured.
@@ -239,10 +290,32 @@ fn show_one(service: &ServiceView, output: Output, console: &mut Console<'_>) ->
             ),
         )?,
     }
+    if let Some(adapter) = &service.adapter {
+        show_adapter(adapter, console)?;
+    }
     for slo in &service.slos {
         if let Some(obstacle) = slo.obstacle.as_ref().filter(|_| service.measured_at.is_some()) {
             text::line(console.out, format_args!("{} cannot be judged: {obstacle}", slo.slo))?;
         }
+    }
+    Ok(())
+}
+
+/// What units are worth, the most urgent first.
+pub(super) fn worths(steps: &[Step]) -> String {
+    let steps: Vec<String> =
+        steps.iter().map(|step| format!("{} at {}", step.units, step.urgency)).collect();
+    if steps.is_empty() { "-".to_owned() } else { steps.join(", ") }
+}
+
+/// A line of the adapter, and one of what is wrong, if something is.
+fn show_adapter(adapter: &AdapterView, console: &mut Console<'_>) -> Result<(), Error> {
+    let AdapterView { name, looked_at, error } = adapter;
+    let looked =
+        looked_at.as_ref().map_or("not looked yet".to_owned(), |at| format!("looked at {at}"));
+    text::line(console.out, format_args!("adapter {name}: {looked}"))?;
+    if let Some(error) = error {
+        text::line(console.out, format_args!("adapter {name}: {error}"))?;
     }
     Ok(())
 }
@@ -289,15 +362,13 @@ impl print::Row for DemandView {
         &["type", "where", "held", "asked", "claimed", "worth"];
 
     fn cells(&self) -> Vec<String> {
-        let steps = self.steps.iter().map(|step| format!("{} at {}", step.units, step.urgency));
-        let steps: Vec<String> = steps.collect();
         vec![
             self.resource.clone(),
             print::or_dash(self.requirement.as_ref()),
             self.held.to_string(),
             self.asked.to_string(),
             self.claimed.to_string(),
-            if steps.is_empty() { "-".to_owned() } else { steps.join(", ") },
+            worths(&self.steps),
         ]
     }
 }

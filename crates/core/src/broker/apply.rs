@@ -8,6 +8,7 @@ use crate::actor::common::CommonActor as _;
 use crate::actor::fact::BadFact;
 use crate::broker::facts::{DelegationTaken, Fact, QuotaSet};
 use crate::broker::machine::{Event, State};
+use crate::broker::orders::OrderEvent;
 use crate::model::codec::encode;
 use crate::model::name::Name;
 use crate::model::slice::RequestId;
@@ -75,7 +76,15 @@ impl Broker {
             Fact::ReturnRefused(fact) => self.return_refused(fact),
             Fact::ReturnCredited(fact) => self.end_return(AccountId::Delegation(fact.delegation)),
             Fact::RecallAsked(fact) => self.recall_asked(at, fact),
+            Fact::NeedNoted(fact) => self.need_noted(at, fact),
+            Fact::OrderPlaced(fact) => self.order_placed(at, fact),
+            Fact::OrderEnded(fact) => self.order_ended(fact),
             Fact::RecallAnswered(fact) => {
+                let event = match fact.enforced {
+                    true => OrderEvent::Freed(at),
+                    false => OrderEvent::Recalled(fact.at),
+                };
+                self.orders_recalled(fact.link, event)?;
                 if self.state.recalls.answered(fact.link, fact.at, fact.enforced) {
                     self.state.pending.settle(&Obligation::Recall(fact.link));
                 }
@@ -186,9 +195,30 @@ impl Broker {
             self.state.serial =
                 if mutant!(SerialStays) { 0 } else { self.state.serial.max(child.serial) };
         }
-        let issued = IssuedTicket::new(ticket, request, place);
+        let since = self.held_since(ticket, request);
+        let issued = IssuedTicket::new(ticket, (request, place), since);
         self.index.granted(ticket, &issued);
         self.state.issued.insert(ticket.hash(), issued);
+    }
+
+    /// Since when the holder of a ticket that is cut for a request has its units.
+    fn held_since(&self, ticket: &Ticket, request: RequestId) -> Time {
+        let link = ticket.bottom();
+        let extends = match self.request(request) {
+            Some(State::Open { request, .. } | State::Held { request, .. }) => {
+                let mut items = request.items.iter();
+                items.find_map(|item| item.extends.filter(|_| item.resource == link.resource))
+            }
+            Some(
+                State::Planned { .. }
+                | State::Granted { .. }
+                | State::Returned { .. }
+                | State::Refused { .. },
+            )
+            | None => None,
+        };
+        let before = extends.and_then(|before| self.state.issued.get(&before));
+        before.map_or(link.term.start(), |before| before.since)
     }
 
     /// Moves a request on by what answers it, with all that follows from its new state.
@@ -271,6 +301,7 @@ impl Broker {
             self.state.timers.set(Timer::Reclaim(hash), None);
         }
         self.call_for_open();
+        self.orders_freed(at, hash)?;
         match (late, over) {
             // Its term has ended: nothing was out any more.
             (true, _) => Ok(()),

@@ -5,13 +5,16 @@ use std::num::NonZeroU32;
 use crate::actor::Role;
 use crate::actor::fact::{Memo, facts};
 use crate::broker::machine::Tickets;
+use crate::broker::orders::{OrderOutcome, UnitOrder};
 use crate::broker::quota::{Quota, Source, Whose};
+use crate::model::identity::ActorId;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
+use crate::wire::need::Need;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
@@ -258,5 +261,35 @@ facts! {
         delegation: DelegationId,
         /// What the site says.
         told: Notice,
+    }
+
+    /// What a service wants, and has of this broker, by its guest's last word.
+    NeedNoted = "broker.need-noted" 1 {
+        /// The guest.
+        guest: ActorId,
+        /// What it said.
+        need: Need,
+    }
+
+    /// Units of a ticket are ordered for a service that claims them; their recall is in the next fact.
+    OrderPlaced = "broker.order-placed" 1 {
+        /// Its number, from 1.
+        number: u64,
+        /// What is ordered.
+        order: UnitOrder,
+        /// When the units are taken.
+        due: Time,
+        /// How many units of the ticket stay then.
+        stay: u32,
+    }
+
+    /// An order has ended. A recall that has not taken its units is withdrawn in the next fact.
+    OrderEnded = "broker.order-ended" 1 {
+        /// Its number.
+        order: u64,
+        /// How.
+        outcome: OrderOutcome,
+        /// Why.
+        reason: String,
     }
 }

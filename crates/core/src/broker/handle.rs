@@ -77,6 +77,7 @@ impl Broker {
                 }
                 Timer::Reclaim(ticket) => self.reclaim_due(now, ticket, out),
                 Timer::IssuedEnd(number) => self.issued_end(now, number, out),
+                Timer::Order(number) => self.order_due(now, number, out),
                 Timer::Request(id) => {
                     match self.state.requests.get(&id).map(|record| &record.state) {
                         Some(State::Open { request, waiting }) => {
@@ -140,7 +141,9 @@ impl Broker {
             Message::RecallNotice { ticket, told } => {
                 self.told_of_recall(now, from, ticket, told, out);
             }
+            Message::Need(need) => self.told_need(now, from, need, out),
             Message::Refused { .. }
+            | Message::Noted { .. }
             | Message::Granted { .. }
             | Message::Available { .. }
             | Message::Waiting { .. }
@@ -456,11 +459,18 @@ impl Broker {
         if let Err(stale) = self.state.rounds.check(decision.round) {
             return out.problems.push(stale);
         }
-        for choice in decision.choices {
-            if let Err(cause) = self.carry_out(now, choice, out) {
-                out.problems.push(Problem::BadChoice(cause));
-            }
+        let mut done = Vec::new();
+        for end in decision.ended {
+            done.push(self.end_order(now, end, out));
         }
+        for choice in decision.choices {
+            done.push(self.carry_out(now, choice, out));
+        }
+        for order in decision.orders {
+            done.push(self.place_order(now, order, out));
+        }
+        let bad = done.into_iter().filter_map(Result::err);
+        out.problems.extend(bad.map(Problem::BadChoice));
         let memo = self.state.rounds.news(decision.memo, &mut out.problems);
         let wake = decision.wake.filter(|&wake| wake > now);
         self.emit(now, MapperAnswered { round: decision.round, memo, wake }, out);

@@ -83,7 +83,8 @@ impl Broker {
             return Err(BadFact::Missing { kind: "acceptance", what });
         }
         for (place, (_, ticket)) in tickets.iter().enumerate() {
-            let issued = IssuedTicket::new(ticket, fact.request, place);
+            let issued =
+                IssuedTicket::new(ticket, (fact.request, place), ticket.bottom().term.start());
             self.state.issued.insert(ticket.hash(), issued);
             self.set_reclaim(ticket);
         }

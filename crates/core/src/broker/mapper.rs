@@ -9,7 +9,9 @@ use crate::ticket::link::AccountId;
 use crate::wire::offer::Waiting;
 use crate::wire::refusal::Refusal;
 
-pub use super::view::{Grant, Source, View};
+pub use super::needs::{KnownNeed, ServiceId};
+pub use super::orders::{Budget, OpenOrder, OrderEnd, OrderOutcome, OrderState, Swing, UnitOrder};
+pub use super::view::{Grant, NeedView, Source, View};
 
 /// Decides who gets how many units of what, where and when. It sees all open requests and may answer
 /// any of them, several items of several types together.
@@ -17,6 +19,11 @@ pub trait BrokerMapper: Send {
     /// Answers one round. The same view, memo and all, must get the same answer. What it leaves out stays
     /// open.
     fn decide(&self, view: &View) -> Decision;
+
+    /// How much it may take from services for others, which the broker sees to. It takes nothing unless it says so.
+    fn swing(&self) -> Swing {
+        Swing::default()
+    }
 }
 
 /// How a request is met, or could be.
@@ -79,6 +86,12 @@ pub struct Decision {
     pub round: u64,
     /// Carried out in this order.
     pub choices: Vec<Choice>,
+    /// Which orders end, before anything else.
+    #[serde(default)]
+    pub ended: Vec<OrderEnd>,
+    /// What to take from services for others, after all else.
+    #[serde(default)]
+    pub orders: Vec<UnitOrder>,
     /// What to remember, if that changed.
     pub memo: Option<Memo>,
     /// When to be asked again even if nothing happens.

@@ -16,6 +16,8 @@ mod reclaim;
 mod revise;
 pub mod machine;
 pub mod mapper;
+pub mod needs;
+pub mod orders;
 pub mod quota;
 mod recall;
 mod recalled;
@@ -41,6 +43,7 @@ use crate::broker::availability::Disclosures;
 use crate::broker::facts::Fact;
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
+use crate::broker::orders::Swing;
 use crate::broker::quota::{Quota, Whose};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
@@ -68,6 +71,8 @@ pub struct Broker {
     prices: BTreeMap<Name, u32>,
     /// Whom it tells how much of what it has.
     disclosures: Disclosures,
+    /// How much it takes from services for others at most.
+    swing: Swing,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,14 +116,16 @@ struct IssuedTicket {
     until: Time,
     /// Whether nothing of it is out any more.
     returned: bool,
+    /// Since when its holder has its units: of an extension, since the first of what it goes on from began.
+    since: Time,
 }
 
 impl IssuedTicket {
     /// A ticket of which nothing came back.
-    fn new(ticket: &Ticket, request: RequestId, place: usize) -> Self {
+    fn new(ticket: &Ticket, (request, place): (RequestId, usize), since: Time) -> Self {
         let link = ticket.bottom();
         let (units, until) = (link.units.get(), link.term.end());
-        Self { request, place, credited: BTreeMap::new(), units, until, returned: false }
+        Self { request, place, credited: BTreeMap::new(), units, until, returned: false, since }
     }
 }
 
@@ -184,6 +191,8 @@ enum Timer {
     Reclaim(LinkHash),
     /// A delegation to another broker is over.
     IssuedEnd(u64),
+    /// An order has to have ended.
+    Order(u64),
 }
 
 impl Broker {
@@ -211,6 +220,7 @@ impl Broker {
             index: view::Index::default(),
             prices: BTreeMap::new(),
             disclosures: Disclosures::default(),
+            swing: Swing::default(),
         }
     }
 
@@ -222,6 +232,11 @@ impl Broker {
     /// The same, which tells peers that ask so much of what it has.
     pub fn with_disclosures(self, disclosures: Disclosures) -> Self {
         Self { disclosures, ..self }
+    }
+
+    /// The same, which takes no more from services for others.
+    pub fn with_swing(self, swing: Swing) -> Self {
+        Self { swing, ..self }
     }
 
     /// The same with these quotas. A start puts those in force that have changed.

@@ -52,7 +52,7 @@ impl Broker {
     }
 
     /// A ticket whose holder has it: not one that is only held for it.
-    fn sold(&self, ticket: LinkHash) -> Option<&Ticket> {
+    pub(super) fn sold(&self, ticket: LinkHash) -> Option<&Ticket> {
         let issued = self.state.issued.get(&ticket)?;
         match self.state.requests.get(&issued.request)?.state {
             State::Granted { .. } | State::Returned { .. } => self.state.ticket(issued),
@@ -142,6 +142,7 @@ impl Broker {
         let open = self.state.recalls.is_open(link, number) && self.site_of(link) == Some(from);
         if open && refusal.outlook() != Outlook::Later {
             self.emit(now, RecallRefused { link, refusal }, out);
+            self.cancel_refused(now, link, out);
         }
     }
 

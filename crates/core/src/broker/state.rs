@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::delegating::Delegated;
 use super::giving_back::Returning;
 use super::machine;
+use super::needs::Needs;
+use super::orders::Orders;
 use super::quota::Quotas;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
 use crate::actor::pending::PendingEffects;
@@ -53,6 +55,10 @@ pub(crate) struct State {
     pub(super) pending: PendingEffects<Obligation>,
     /// The recalls of tickets that it has cut.
     pub(super) recalls: IssuedRecalls,
+    /// What the services of guests want.
+    #[serde(deserialize_with = "crate::model::codec::ord_map")]
+    pub(super) needs: Needs,
+    pub(super) orders: Orders,
 }
 
 impl State {

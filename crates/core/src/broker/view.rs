@@ -7,6 +7,8 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::machine;
+use super::needs::{KnownNeed, ServiceId};
+use super::orders::OpenOrder;
 use super::quota::Quotas;
 use super::state::State;
 use super::{Broker, IssuedTicket, Usage};
@@ -40,6 +42,7 @@ pub struct View {
     free: OrdMap<AccountId, Calendar>,
     tokens: Tokens,
     index: Index,
+    services: OfServices,
 }
 
 /// What views show that is not kept for another purpose. It follows from the state.
@@ -116,6 +119,36 @@ pub struct Grant {
     pub term: Term,
     /// Whether it was given back, so that what was left of it is free again.
     pub returned: bool,
+    /// How long ahead its holder is told that units in use are recalled; `None` if none are.
+    #[serde(default)]
+    pub notice: Option<Span>,
+    /// No recall takes units in use before this instant.
+    #[serde(default)]
+    pub not_before: Option<Time>,
+    /// Since when its holder has its units: of an extension, since the first of what it goes on from began.
+    #[serde(default)]
+    pub since: Time,
+}
+
+/// What a service wants, with the name of its guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeedView {
+    /// The service.
+    pub id: ServiceId,
+    /// Its guest's name.
+    pub guest: Name,
+    /// What it wants.
+    pub need: Arc<KnownNeed>,
+}
+
+/// What concerns services.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct OfServices {
+    needs: Vec<NeedView>,
+    orders: Vec<(u64, OpenOrder)>,
+    /// How many units may still be ordered, by type; unbounded where there is no number.
+    left: BTreeMap<Name, u32>,
 }
 
 impl Broker {
@@ -133,7 +166,26 @@ impl Broker {
             free: self.state.ledger.levels().clone(),
             tokens: self.state.ledger.tokens().clone(),
             index: self.index.clone(),
+            services: self.of_services(now),
         })
+    }
+
+    fn of_services(&self, now: Time) -> OfServices {
+        if self.state.needs.is_empty() {
+            return OfServices::default();
+        }
+        let needs = self.state.needs.iter().map(|(id, need)| NeedView {
+            id: id.clone(),
+            guest: self.base.name_of(id.guest),
+            need: Arc::clone(need),
+        });
+        let types = self.index.sources.keys();
+        let left = types.filter_map(|of| Some((of.clone(), self.budget_left(of, now)?)));
+        OfServices {
+            needs: needs.collect(),
+            orders: self.orders().map(|(number, order)| (number, order.clone())).collect(),
+            left: left.collect(),
+        }
     }
 }
 
@@ -211,6 +263,26 @@ impl View {
         self.index.grants.get(&ticket)
     }
 
+    /// What services want.
+    pub fn needs(&self) -> &[NeedView] {
+        &self.services.needs
+    }
+
+    /// The orders that have not ended, by number.
+    pub fn orders(&self) -> &[(u64, OpenOrder)] {
+        &self.services.orders
+    }
+
+    /// How many units of a type may be ordered now.
+    pub fn moves_left(&self, resource: &Name) -> u32 {
+        self.services.left.get(resource).copied().unwrap_or(u32::MAX)
+    }
+
+    /// All units of a type that it has.
+    pub fn units_of(&self, resource: &Name) -> u64 {
+        self.index.units_of(resource)
+    }
+
     /// What each service manager's requests take up.
     pub fn holders(&self) -> impl Iterator<Item = (ActorId, &Usage)> {
         self.holders.iter().map(|(&id, usage)| (id, usage))
@@ -282,6 +354,12 @@ impl Index {
         })
     }
 
+    /// All units of a type.
+    pub(super) fn units_of(&self, resource: &Name) -> u64 {
+        let listed = self.sources.get(resource).into_iter().flat_map(OrdMap::values);
+        listed.map(|listed| u64::from(listed.units)).sum()
+    }
+
     /// Whether there is a source of the type.
     pub(super) fn has_type(&self, resource: &Name) -> bool {
         self.sources.contains_key(resource)
@@ -351,6 +429,9 @@ impl Index {
             units: issued.units,
             term: link.term.until(issued.until).unwrap_or(link.term),
             returned: issued.returned,
+            notice: link.clauses.notice,
+            not_before: link.clauses.not_before,
+            since: issued.since,
         };
         self.grants.insert(grant.ticket, grant);
     }
@@ -391,6 +472,8 @@ struct Plain {
     quotas: Quotas,
     #[serde(default)]
     tokens: Vec<(Token, LinkHash, TokenUse)>,
+    #[serde(default)]
+    services: OfServices,
 }
 
 impl From<View> for Plain {
@@ -407,6 +490,7 @@ impl From<View> for Plain {
             tokens: view.tokens.list().map(|(t, hash, used)| (t.clone(), hash, used)).collect(),
             memo: view.memo,
             totals: view.totals,
+            services: view.services,
         }
     }
 }
@@ -436,6 +520,7 @@ impl From<Plain> for View {
             quotas: plain.quotas,
             totals: plain.totals,
             tokens: plain.tokens.into_iter().collect(),
+            services: plain.services,
             free,
             index,
         }

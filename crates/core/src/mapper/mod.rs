@@ -23,6 +23,7 @@ pub mod queue;
 pub mod registry;
 pub mod slo;
 pub mod static_list;
+pub mod urgency;
 
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};

@@ -118,7 +118,7 @@ impl<'a> Round<'a> {
 
     /// The answer to the round.
     pub(super) fn decision(self, choices: Vec<Choice>) -> Decision {
-        Decision { round: self.view.round(), choices, memo: None, wake: self.wake }
+        Decision { round: self.view.round(), choices, wake: self.wake, ..Decision::default() }
     }
 
     pub(super) fn choose(&mut self, request: &Request) -> Choice {

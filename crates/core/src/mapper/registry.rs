@@ -21,6 +21,7 @@ use super::pack::Pack;
 use super::priority::Priority;
 use super::slo::Slo;
 use super::static_list::StaticList;
+use super::urgency::Urgency;
 use crate::broker::mapper::BrokerMapper;
 use crate::service_manager::mapper::ServiceManagerMapper;
 use crate::site_authority::mapper::SiteAuthorityMapper;
@@ -77,6 +78,7 @@ impl Default for Registry {
         .with_broker::<FairShare>("fair-share")
         .with_broker::<Fcfs>("fcfs")
         .with_broker::<Priority>("priority")
+        .with_broker::<Urgency>("urgency")
         .with_site_authority::<FirstFit>("first-fit")
         .with_site_authority::<LeastWorn>("least-worn")
         .with_site_authority::<Pack>("pack")

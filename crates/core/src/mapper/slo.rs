@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::actor::fact::Memo;
 use crate::model::codec;
+use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::resource::Constraints;
@@ -20,9 +21,12 @@ use crate::service_manager::group::Handling;
 use crate::service_manager::mapper::{
     Ask, Decision, Extend, Flex, LeaseView, ServiceManagerMapper, Stage, View,
 };
+use crate::service_manager::revise::MAX_REVISIONS;
 use crate::service_manager::services::{Demand, ServiceView};
+use crate::wire::need::SERVICE;
 use crate::wire::offer::Reply;
 use crate::wire::proviso::Provisos;
+use crate::wire::recall::Accepts;
 use crate::wire::request::{Item, MAX_UNITS};
 
 /// Asks for what services claim, keeps what they want, and gives back what nothing has wanted for a while.
@@ -38,6 +42,8 @@ pub struct Slo {
     extend_before: Span,
     /// How long after a request that was not granted to ask again.
     ask_every: Span,
+    /// How long a request may wait at its broker.
+    wait_for: Span,
     /// For the site's driver.
     #[serde(deserialize_with = "super::configuration")]
     configuration: Properties,
@@ -49,6 +55,7 @@ impl Default for Slo {
             broker: None,
             extend_before: Span::MINUTE.times(5),
             ask_every: Span::MINUTE,
+            wait_for: Span::MINUTE.times(10),
             configuration: Properties::default(),
         }
     }
@@ -98,50 +105,76 @@ impl<'a> Round<'a> {
         self.extend(service, demand, if runs { kept } else { demand.held });
     }
 
-    /// Asks for what is claimed and is neither there nor asked for.
+    /// Asks for what is claimed and is not there. What is asked for already is revised if that is not the same.
     fn ask(&mut self, service: &ServiceView, demand: &Demand, most: u32) {
         let claimed = demand.steps.claimed(demand.held);
         let missing = claimed.min(most.saturating_sub(demand.held)).min(MAX_UNITS);
         let Some(units) = NonZeroU32::new(missing) else { return };
         // Whatever comes of a request, it is looked at again.
         self.wake(self.view.now().plus(self.slo.ask_every));
-        if demand.asked > 0 {
+        if demand.asked == missing {
             return;
         }
-        // A broker that is named and not known is not replaced by another one.
-        let named = |name| self.view.brokers().find(|(known, _)| *known == name);
-        let broker = match &self.slo.broker {
-            Some(name) => match named(name) {
-                Some((_, id)) => Some(id),
-                None => return,
-            },
-            None => None,
-        };
+        let Some(broker) = self.broker() else { return };
+        let ask = self.question(service, demand, broker, units);
+        match demand.request {
+            Some(open) if open.revisions < MAX_REVISIONS => {
+                self.decision.revisions.push((open.number, ask));
+            }
+            Some(_) => {}
+            None => self.decision.asks.push(ask),
+        }
+    }
+
+    /// Whom to ask: `None` if a broker is named and not known, since it is not replaced by another one.
+    fn broker(&self) -> Option<Option<ActorId>> {
+        match &self.slo.broker {
+            Some(name) => {
+                let known = self.view.brokers().find(|(known, _)| *known == name);
+                known.map(|(_, id)| Some(id))
+            }
+            None => Some(None),
+        }
+    }
+
+    fn question(
+        &self,
+        service: &ServiceView,
+        demand: &Demand,
+        broker: Option<ActorId>,
+        units: NonZeroU32,
+    ) -> Ask {
+        let behaviour = &service.behaviour;
         let mut requirements = Constraints::NONE;
         requirements.extend(demand.kind.requirement.clone());
+        let clauses =
+            Accepts { notice: Some(behaviour.notice), min_tenure: Some(behaviour.min_tenure) };
+        let item = Item {
+            min_units: NonZeroU32::MIN,
+            requirements,
+            accepts: if behaviour.recallable { clauses } else { Accepts::default() },
+            ..Item::new(demand.kind.resource.clone(), units)
+        };
+        let now = self.view.now();
+        let until = now.plus(self.slo.wait_for);
         let urgency = demand.steps.claim(demand.held + 1).unwrap_or(0);
-        let ask = Ask {
+        Ask {
             broker,
             slice: service.service.clone(),
-            items: vec![Item {
-                min_units: NonZeroU32::MIN,
-                requirements,
-                ..Item::new(demand.kind.resource.clone(), units)
-            }],
-            earliest: self.view.now(),
-            latest: self.view.now(),
-            duration: service.behaviour.term,
-            min_duration: service.behaviour.term,
+            items: vec![item],
+            earliest: now,
+            latest: until,
+            duration: behaviour.term,
+            min_duration: behaviour.term,
             provisos: Provisos::NONE,
             again: None,
             reply: Reply::Grant,
-            answer_by: self.view.now().plus(self.slo.ask_every),
-            properties: Properties::default(),
+            answer_by: until,
+            properties: for_service(&service.service),
             configuration: self.slo.configuration.clone(),
-            reason: format!("{missing} more claimed at {urgency}, {} held", demand.held),
+            reason: format!("{units} more claimed at {urgency}, {} held", demand.held),
             handling: Handling::default(),
-        };
-        self.decision.asks.push(ask);
+        }
     }
 
     /// Gives back what nothing has wanted for a while, of the leases that end last first.
@@ -225,6 +258,13 @@ impl<'a> Round<'a> {
     fn wake(&mut self, at: Time) {
         self.decision.wake = Some(self.decision.wake.map_or(at, |other| other.min(at)));
     }
+}
+
+/// What tells the broker for which service units are asked.
+fn for_service(service: &SliceName) -> Properties {
+    let properties = BTreeMap::from([(Name::literal(SERVICE), service.to_string())]);
+    // A name is short enough for a property.
+    Properties::try_from(properties).unwrap_or_default()
 }
 
 fn key(service: &ServiceView, demand: &Demand) -> (SliceName, Kind) {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tenure_expr::{Expr, Quantity, Value};
 use thiserror::Error;
 
+use super::adapter::Adapter;
 use super::slo::Slo;
 use crate::model::name::Name;
 use crate::model::time::Span;
@@ -18,6 +19,8 @@ pub struct Definition {
     pub slo: BTreeMap<Name, Slo>,
     /// How it is dealt with.
     pub behaviour: Behaviour,
+    /// What connects it with its software; without one, programs of its guest report what they measure.
+    pub adapter: Option<Adapter>,
 }
 
 /// How a service is dealt with.
@@ -36,6 +39,12 @@ pub struct Behaviour {
     pub idle_after: Span,
     /// For how long what was measured counts.
     pub stale_after: Span,
+    /// Whether its units may be taken for another service to which they are worth more.
+    pub recallable: bool,
+    /// How long ahead it is to know that they are.
+    pub notice: Span,
+    /// For how long it has units at least before they are.
+    pub min_tenure: Span,
 }
 
 /// Whether decisions about a service are carried out.
@@ -58,6 +67,9 @@ impl Default for Behaviour {
             term: Span::HOUR,
             idle_after: Span::MINUTE.times(30),
             stale_after: Span::MINUTE.times(2),
+            recallable: true,
+            notice: Span::MINUTE.times(2),
+            min_tenure: Span::MINUTE.times(30),
         }
     }
 }
@@ -96,6 +108,12 @@ pub enum BadDefinition {
         /// The most.
         most: u32,
     },
+    /// Its adapter has no name, or is too large.
+    #[error(
+        "its adapter has a `name`, and {keys} settings of {bytes} bytes at most",
+        keys = Adapter::MAX_SETTINGS, bytes = Adapter::MAX_BYTES
+    )]
+    Adapter,
 }
 
 impl Definition {
@@ -121,8 +139,17 @@ impl Definition {
                 return Err(BadDefinition::Want { slo: name.clone() });
             }
         }
-        let Behaviour { most, least, term, stale_after, .. } = &self.behaviour;
-        for (key, span) in [("term", term), ("stale-after", stale_after)] {
+        if self.adapter.as_ref().is_some_and(|adapter| !adapter.is_sound()) {
+            return Err(BadDefinition::Adapter);
+        }
+        let Behaviour { most, least, term, stale_after, notice, min_tenure, .. } = &self.behaviour;
+        let spans = [
+            ("term", term),
+            ("stale-after", stale_after),
+            ("notice", notice),
+            ("min-tenure", min_tenure),
+        ];
+        for (key, span) in spans {
             if *span <= Span::ZERO {
                 return Err(BadDefinition::Zero(key));
             }
@@ -158,7 +185,7 @@ mod tests {
         let resource = Name::literal("node");
         let wait = Slo { rule, want, urgency: 1, resource, requirement: None };
         let slo = [(Name::literal("wait"), wait)].into();
-        Definition { slo, behaviour }.check().unwrap_err().to_string()
+        Definition { slo, behaviour, adapter: None }.check().unwrap_err().to_string()
     }
 
     #[test]
@@ -172,5 +199,8 @@ mod tests {
         assert_eq!(said, "`term` is zero: it has to be some time");
         let said = refused(None, "1", Behaviour { least: 3, most: Some(2), ..plain() });
         assert_eq!(said, "it cannot keep 3 units and have 2 at most");
+        let nameless = Definition { adapter: Some(Adapter::default()), ..Definition::default() };
+        let said = nameless.check().unwrap_err().to_string();
+        assert!(said.starts_with("its adapter has a `name`"), "{said}");
     }
 }

@@ -5,6 +5,7 @@
 //! what its units are worth to it one after the other, and what more it claims. A service manager tells them
 //! to its brokers, which compare services by them.
 
+pub mod adapter;
 pub mod definition;
 pub mod kpi;
 pub mod slo;

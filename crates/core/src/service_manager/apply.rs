@@ -131,6 +131,8 @@ impl ServiceManager {
             Fact::ServiceReported(fact) => self.service_reported(at, fact)?,
             Fact::ServiceStale(fact) => self.service_stale(fact)?,
             Fact::SloAssessed(fact) => self.slo_assessed(at, fact)?,
+            Fact::NeedStated(fact) => self.need_stated(at, fact),
+            Fact::NeedAnswered(fact) => self.need_answered(fact),
         }
         Ok(())
     }
@@ -297,7 +299,7 @@ impl ServiceManager {
             lease.term = held.term;
         }
         if !is_live(&lease.state) {
-            self.live.remove(&id);
+            self.no_longer_live(id);
             self.state.pending.settle(&Obligation::Victims(id));
             self.end_rest(id);
         }
@@ -571,6 +573,7 @@ fn owe_steps(
                 | Obligation::Warn(..)
                 | Obligation::Common(_)
                 | Obligation::Install(..)
+                | Obligation::Need(_)
                 | Obligation::Remove(..) => false,
             };
             let joins = pending.between(Obligation::Join(id, first), Obligation::Join(id, last));

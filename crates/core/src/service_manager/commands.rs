@@ -123,6 +123,9 @@ impl ServiceManager {
         for ask in decision.asks {
             done.push(self.ask(now, ask, None, out));
         }
+        for (number, ask) in decision.revisions {
+            done.push(self.revise(now, number, ask, out));
+        }
         for choice in decision.plans {
             done.push(self.answer_plan(now, choice, out));
         }

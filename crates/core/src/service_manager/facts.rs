@@ -24,6 +24,7 @@ use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::LeasedUnit;
+use crate::wire::need::Need;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
 use crate::wire::recall::{Level, Notice};
@@ -764,5 +765,23 @@ facts! {
         met: Met,
         /// How many units it wants; none if that cannot be told.
         want: Option<u32>,
+    }
+
+    /// A broker is to know what a service wants, and what it has of that broker.
+    NeedStated = "service-manager.need-stated" 1 {
+        /// The broker.
+        broker: ActorId,
+        /// What it is told.
+        need: Need,
+    }
+
+    /// A broker has noted what it was told of a service.
+    NeedAnswered = "service-manager.need-answered" 1 {
+        /// The broker.
+        broker: ActorId,
+        /// The service.
+        service: SliceName,
+        /// The revision.
+        revision: u64,
     }
 }

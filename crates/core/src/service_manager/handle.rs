@@ -45,6 +45,7 @@ impl ServiceManager {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
         self.journal_settings(now, out);
         self.emit(now, Woken {}, out);
+        self.tell_all_needs(now, out);
     }
 
     pub(super) fn observe(&mut self, now: Time, signal: Name, value: i64, out: &mut Output) {
@@ -118,6 +119,7 @@ impl ServiceManager {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of message")]
     pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
         let Some(envelope) = self.open(now, sealed, out) else { return };
         let from = envelope.header.from;
@@ -165,8 +167,13 @@ impl ServiceManager {
             Message::Available { asked, availability } => {
                 self.told_what_is_free(from, asked, availability, out)
             }
+            Message::Noted { service, revision } => {
+                self.need_noted(now, from, (service, revision), out);
+                Ok(())
+            }
             Message::Delegate { .. }
             | Message::Delegated { .. }
+            | Message::Need(_)
             | Message::Inquire(_)
             | Message::Request(_)
             | Message::Accept { .. }

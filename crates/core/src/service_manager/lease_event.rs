@@ -106,6 +106,8 @@ impl Fact {
             | Self::ServiceReported(_)
             | Self::ServiceStale(_)
             | Self::SloAssessed(_)
+            | Self::NeedStated(_)
+            | Self::NeedAnswered(_)
             | Self::Woken(_) => return None,
         })
     }

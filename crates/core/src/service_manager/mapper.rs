@@ -138,6 +138,9 @@ pub struct Decision {
     pub gates: Vec<GateChoice>,
     /// What to ask for.
     pub asks: Vec<Ask>,
+    /// Which requests of its own that wait for their answers to replace, by number.
+    #[serde(default)]
+    pub revisions: Vec<(u64, Ask)>,
     /// What to keep for longer.
     pub extensions: Vec<Extend>,
     /// Of which leases to give units back.

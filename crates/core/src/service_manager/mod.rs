@@ -16,13 +16,14 @@ mod held;
 mod inquiring;
 pub mod joint;
 mod reclaim;
-mod revise;
+pub(crate) mod revise;
 mod handle;
 pub mod machine;
 pub mod mapper;
 pub mod plan;
 mod lease_event;
 mod modify;
+mod needs;
 mod recall;
 pub mod request;
 mod rest;
@@ -83,6 +84,8 @@ pub struct ServiceManager {
     state: state::State,
     /// The leases, and the requests without one, that are not over. It follows from the state.
     live: BTreeSet<LeaseId>,
+    /// Those of them that are in slices of services. It follows from the state.
+    tended: BTreeMap<SliceName, BTreeSet<LeaseId>>,
     /// What views show beside the state. It follows from the state.
     index: view::Index,
 }
@@ -181,6 +184,8 @@ enum Obligation {
     Install(LeaseId, UnitId, u32),
     /// That the package is to go.
     Remove(LeaseId, UnitId, u32),
+    /// A broker is to know what a service wants, by this revision.
+    Need(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -215,6 +220,7 @@ impl ServiceManager {
             leave_before,
             state: state::State::default(),
             live: BTreeSet::new(),
+            tended: BTreeMap::new(),
             index: view::Index::default(),
         }
     }
@@ -319,6 +325,7 @@ impl ServiceManager {
             Obligation::Remove(id, unit, number) => {
                 self.package_call((id, unit), (Step::Remove, number))
             }
+            Obligation::Need(revision) => self.need_message(revision).and_then(post),
         }
     }
 
@@ -367,6 +374,7 @@ impl Actor for ServiceManager {
     type Decision = Decision;
 
     fn handle(&mut self, now: Time, input: Input<Command, Decision>, out: &mut Output) {
+        let first = out.facts.len();
         match input {
             Input::Start => self.start(now, out),
             Input::Message(sealed) => {
@@ -383,6 +391,7 @@ impl Actor for ServiceManager {
             }
             Input::Decision(decision) => self.decide(now, decision, out),
         }
+        self.tell_needs(now, first, out);
     }
 
     fn apply(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
@@ -408,6 +417,11 @@ impl Actor for ServiceManager {
         (base, self.state) = snapshot::read(Role::ServiceManager, &self.settings(), bytes)?;
         self.base.set_state(base);
         self.live = self.state.live().collect();
+        self.tended =
+            self.state.services.names().map(|name| (name.clone(), BTreeSet::new())).collect();
+        for id in self.live.clone() {
+            self.tend(id);
+        }
         self.index = view::Index::of(&self.state);
         Ok(())
     }

@@ -539,8 +539,8 @@ impl ServiceManager {
         for ticket in &lease.tickets {
             self.state.by_ticket.insert(*ticket, id);
         }
-        self.live.insert(id);
         self.state.leases.insert(id, Box::new(lease));
+        self.comes_live(id);
         self.refresh(id, at);
     }
 
@@ -599,9 +599,9 @@ impl ServiceManager {
         });
         let live = request.is_some_and(|r| r.stands_alone() && r.state.is_open());
         if live {
-            self.live.insert(shown_as(number));
+            self.comes_live(shown_as(number));
         } else {
-            self.live.remove(&shown_as(number));
+            self.no_longer_live(shown_as(number));
         }
         self.state.timers.set(Timer::Request(number), due);
     }

@@ -14,7 +14,7 @@ use crate::wire::proviso::History;
 use crate::wire::request::Request;
 
 /// The most revisions of one request: what was asked for before is kept, since its answer may be under way.
-const MAX_REVISIONS: u32 = 16;
+pub(crate) const MAX_REVISIONS: u32 = 16;
 
 impl super::request::Request {
     /// What was asked for is what was granted: the newest revision that the tickets meet.

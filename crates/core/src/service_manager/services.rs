@@ -1,6 +1,6 @@
 //! The services of a guest: what is measured of them, whether their SLOs are met, and what they want.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,7 @@ use crate::service::kpi::Kpis;
 use crate::service::slo::Assessment;
 use crate::service::state::State;
 use crate::service::steps::{Kind, Steps, demands};
+use crate::wire::offer::Waiting;
 use crate::wire::request::Item;
 
 /// The most services of a guest.
@@ -122,8 +123,19 @@ pub struct Demand {
     pub held: u32,
     /// How many units are asked for.
     pub asked: u32,
+    /// The last request that asks for them.
+    pub request: Option<OpenRequest>,
     /// Its leases that are not over.
     pub leases: Vec<LeaseId>,
+}
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// Its number.
+    pub number: u64,
+    /// How often it was revised.
+    pub revisions: u32,
 }
 
 impl Record {
@@ -142,7 +154,30 @@ impl Record {
     }
 }
 
+impl Lease {
+    /// The units that are not on their way back.
+    pub(super) fn staying(&self) -> u32 {
+        let returning = self.state.held().map_or(0, |held| held.change.units());
+        self.units.saturating_sub(returning)
+    }
+}
+
 impl Services {
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Their names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &SliceName> {
+        self.0.keys()
+    }
+
+    /// Whether there is one of that name.
+    pub(super) fn has(&self, service: &SliceName) -> bool {
+        self.0.contains_key(service)
+    }
+
     fn next_stale(&self) -> Option<Time> {
         self.0.values().filter_map(Record::stale_at).min()
     }
@@ -273,6 +308,10 @@ impl ServiceManager {
                     assessed: BTreeMap::new(),
                 };
                 services.insert(service.clone(), record);
+                self.tended.insert(service.clone(), BTreeSet::new());
+                for id in self.live.clone() {
+                    self.tend(id);
+                }
             }
         }
         self.services_changed();
@@ -280,6 +319,7 @@ impl ServiceManager {
 
     pub(super) fn service_removed(&mut self, fact: &ServiceRemoved) {
         self.state.services.0.remove(&fact.service);
+        self.tended.remove(&fact.service);
         self.services_changed();
     }
 
@@ -339,34 +379,67 @@ impl ServiceManager {
         self.state.rounds.call();
     }
 
-    /// The services, by name, with what they want and have. It takes one pass over all leases, if there are services.
+    /// The services, by name, with what they want and have.
     pub fn services(&self) -> Vec<ServiceView> {
-        let services = &self.state.services.0;
-        let mut views: BTreeMap<&SliceName, Demands> =
-            services.iter().map(|(service, record)| (service, Demands::of(record))).collect();
-        if views.is_empty() {
-            return Vec::new();
-        }
-        for (&id, lease) in &self.state.leases {
-            let Some(demands) = views.get_mut(&lease.slice) else { continue };
-            if is_there(Stage::of(&lease.state)) {
-                let kind = self.kind_of(id, lease.sequence.item);
-                demands.hold(kind.unwrap_or_else(|| plain(&lease.resource)), id, lease);
+        self.state.services.names().filter_map(|service| self.service_view(service)).collect()
+    }
+
+    /// What a service wants and has. It takes one pass over its leases and open requests.
+    pub(super) fn service_view(&self, service: &SliceName) -> Option<ServiceView> {
+        let record = self.state.services.0.get(service)?;
+        let mut demands = Demands::of(record);
+        for &id in self.tended.get(service).into_iter().flatten() {
+            if let Some(lease) = self.state.leases.get(&id) {
+                if is_there(Stage::of(&lease.state)) {
+                    let kind = self.kind_of(id, lease.sequence.item);
+                    demands.hold(kind.unwrap_or_else(|| plain(&lease.resource)), id, lease);
+                }
+            } else if let Some(request) = self.state.requests.get(&id.number) {
+                let revisions = request.wanted.history.revision;
+                let open = OpenRequest { number: id.number, revisions };
+                request.wanted.preferred().for_each(|item| demands.ask(item, open));
             }
         }
-        let open = self.state.requests.values();
-        for request in open.filter(|request| request.stands_alone() && request.state.is_open()) {
-            if let Some(demands) = views.get_mut(&request.slice) {
-                request.wanted.preferred().for_each(|item| demands.ask(item));
-            }
-        }
-        let view = |((service, record), demands): ((&SliceName, &Record), Demands)| ServiceView {
+        Some(ServiceView {
             service: service.clone(),
             state: record.state,
             behaviour: record.definition.behaviour.clone(),
             demands: demands.0.into_values().collect(),
-        };
-        services.iter().zip(views.into_values()).map(view).collect()
+        })
+    }
+
+    /// A lease, or a request without one, that is not over.
+    pub(super) fn comes_live(&mut self, id: LeaseId) {
+        self.live.insert(id);
+        self.tend(id);
+    }
+
+    /// It is over.
+    pub(super) fn no_longer_live(&mut self, id: LeaseId) {
+        self.live.remove(&id);
+        let slice = self.slice_of(id).cloned();
+        if let Some(tended) = slice.and_then(|slice| self.tended.get_mut(&slice)) {
+            tended.remove(&id);
+        }
+    }
+
+    /// Lists a lease, or a request without one, if it is of a service.
+    pub(super) fn tend(&mut self, id: LeaseId) {
+        let slice = self.slice_of(id).cloned();
+        if let Some(tended) = slice.and_then(|slice| self.tended.get_mut(&slice)) {
+            tended.insert(id);
+        }
+    }
+
+    fn slice_of(&self, id: LeaseId) -> Option<&SliceName> {
+        let lease = self.state.leases.get(&id).map(|lease| &lease.slice);
+        lease.or_else(|| Some(&self.state.requests.get(&id.number)?.slice))
+    }
+
+    /// Where a request of a service stands at its broker, as that said last.
+    pub fn stands(&self, request: OpenRequest) -> Option<&Waiting> {
+        let request = self.state.requests.get(&request.number)?;
+        request.waiting.as_ref().map(|(waiting, _)| waiting)
     }
 
     /// What was measured of a service, and how its SLOs were judged.
@@ -409,7 +482,7 @@ pub struct ServiceSurvey<'a> {
 
 impl Demand {
     fn new(kind: Kind, steps: Steps) -> Self {
-        Self { kind, steps, held: 0, asked: 0, leases: Vec::new() }
+        Self { kind, steps, held: 0, asked: 0, request: None, leases: Vec::new() }
     }
 }
 
@@ -424,15 +497,15 @@ impl Demands {
 
     /// Counts the units of a lease.
     fn hold(&mut self, kind: Kind, id: LeaseId, lease: &Lease) {
-        let returning = lease.state.held().map_or(0, |held| held.change.units());
         let demand = self.of_kind(kind);
-        demand.held = demand.held.saturating_add(lease.units.saturating_sub(returning));
+        demand.held = demand.held.saturating_add(lease.staying());
         demand.leases.push(id);
     }
 
     /// Counts units that are asked for.
-    fn ask(&mut self, item: &Item) {
+    fn ask(&mut self, item: &Item, request: OpenRequest) {
         let demand = self.of_kind(kind_of(item));
+        demand.request = Some(request);
         demand.asked = demand.asked.saturating_add(item.units.get());
     }
 

@@ -6,6 +6,7 @@ use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
 use super::group::Group;
+use super::needs::Needs;
 use super::plan::Plans;
 use super::request::{self, Request};
 use super::rest::Rest;
@@ -63,6 +64,8 @@ pub(crate) struct State {
     /// Packages on nodes.
     pub(super) plans: Plans,
     pub(super) services: Services,
+    /// What brokers were told of them.
+    pub(super) needs: Needs,
 }
 
 impl State {

@@ -291,6 +291,8 @@ impl SiteAuthority {
             | Message::Reclaimed { .. }
             | Message::Recalled { .. }
             | Message::RecallNotice { .. }
+            | Message::Need(_)
+            | Message::Noted { .. }
             | Message::UnitFailed { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }

@@ -27,6 +27,7 @@ use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
 use crate::wire::inquiry::{Availability, Inquiry};
 use crate::wire::invitation::{JoinFault, SignedInvitation};
+use crate::wire::need::Need;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
 use crate::wire::recall::{Level, Notice};
@@ -305,6 +306,15 @@ pub enum Message {
         /// What is free.
         availability: Availability,
     },
+    /// Service manager to broker: what a service wants, and what it has of the receiver.
+    Need(Need),
+    /// Broker to service manager: that is noted.
+    Noted {
+        /// The service.
+        service: SliceName,
+        /// The highest revision that is noted.
+        revision: u64,
+    },
 }
 
 /// What an actor says of itself that comes with an invitation.
@@ -373,14 +383,16 @@ impl Message {
             | Self::Join(_)
             | Self::Joined { .. }
             | Self::Inquire(_)
-            | Self::Available { .. } => (Vec::new(), &[]),
+            | Self::Available { .. }
+            | Self::Need(_)
+            | Self::Noted { .. } => (Vec::new(), &[]),
         };
         let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
         links.chain(receipts.iter().map(|receipt| receipt.what.site)).collect()
     }
 
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 34] = [
+    pub const KINDS: [&'static str; 36] = [
         "delegate",
         "delegated",
         "request",
@@ -415,6 +427,8 @@ impl Message {
         "joined",
         "inquire",
         "available",
+        "need",
+        "noted",
     ];
 
     /// The word for this kind of message.
@@ -454,6 +468,8 @@ impl Message {
             Self::Joined { .. } => "joined",
             Self::Inquire(_) => "inquire",
             Self::Available { .. } => "available",
+            Self::Need(_) => "need",
+            Self::Noted { .. } => "noted",
         }
     }
 }

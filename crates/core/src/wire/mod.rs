@@ -7,6 +7,7 @@ pub mod endorsement;
 pub mod inquiry;
 pub mod invitation;
 pub mod message;
+pub mod need;
 pub mod offer;
 pub mod part;
 pub mod proviso;

@@ -17,16 +17,18 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Constraints, Expr, Unmet, Value};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service::steps::{Kind, Step, Steps};
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedLink};
+use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::batch::Path;
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::inquiry::{Availability, AvailableStock, Inquiry};
 use tenure_core::wire::invitation::{Invitation, Permission, SignedInvitation};
 use tenure_core::wire::message::{Envelope, Header, Join, Message, Sealed, Sequence, Subject};
+use tenure_core::wire::need::{Need, Want};
 use tenure_core::wire::offer::{Reply, Waiting};
 use tenure_core::wire::part::Part;
 use tenure_core::wire::proviso::{History, Provisos};
@@ -264,6 +266,7 @@ pub(crate) fn seal_bytes(who: u8, bytes: Vec<u8>) -> Sealed {
 pub(crate) const TAKEN_BY_ALL: [&str; 5] = ["join", "keys", "keys-noted", "ping", "pong"];
 
 /// One message of every kind, all about one ticket.
+#[allow(clippy::too_many_lines, reason = "a line or two for each kind of message")]
 pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
     let (link, id) = (ticket.bottom(), RequestId { origin: id(GUEST), number: 1 });
     let delegation = DelegationId { issuer: link.issuer, number: 1 };
@@ -333,8 +336,19 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
         Message::Joined { number: 1, fault: None },
     ];
     messages.extend(about_what_is_free(link.term));
+    messages.extend(about_a_service(ticket.hash()));
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages
+}
+
+/// The statement and the answer.
+fn about_a_service(ticket: LinkHash) -> [Message; 2] {
+    let service = Name::literal("batch");
+    let kind = Kind { resource: Name::literal("node"), requirement: None };
+    let steps = Steps::checked(vec![Step { units: 2, urgency: 60, claim: Some(55) }]);
+    let want = Want { kind, steps: steps.unwrap(), tickets: vec![ticket], elsewhere: 1 };
+    let need = Need { service: service.clone(), revision: 7, wants: vec![want] };
+    [Message::Need(need), Message::Noted { service, revision: 7 }]
 }
 
 /// The question and the answer.

@@ -25,7 +25,7 @@ use tenure_core::runtime::mapper::AnyMapper;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
 use tenure_core::service_manager::facts as service_manager;
-use tenure_core::service_manager::mapper::Ask;
+use tenure_core::service_manager::mapper::{Ask, ServiceManagerMapper};
 use tenure_core::site_authority::mapper::SiteAuthorityMapper;
 use tenure_core::site_authority::{Limits, SiteAuthority};
 use tenure_core::wire::message::{Envelope, Sealed};
@@ -65,6 +65,7 @@ pub(crate) struct Scene {
     pub(crate) limits: Limits,
     pub(crate) site_mapper: fn() -> Box<dyn SiteAuthorityMapper>,
     pub(crate) broker_mapper: fn() -> Box<dyn BrokerMapper>,
+    pub(crate) guest_mapper: fn() -> Box<dyn ServiceManagerMapper>,
     /// Whether every input is followed by a recovery that is compared with the actor.
     pub(crate) suspicious: bool,
     /// Whether an auditor observes everything. No test may then force behaviour on an actor.
@@ -85,6 +86,7 @@ impl Default for Scene {
             limits: Limits::default(),
             site_mapper: || Box::new(FirstFit {}),
             broker_mapper: || Box::new(Fcfs::default()),
+            guest_mapper: || Box::new(Deploy::default()),
             suspicious: false,
             audited: false,
         }
@@ -206,6 +208,7 @@ impl Scene {
         let Self { stock, disks, far_stock, divisible, delegation, leave_before, limits, .. } =
             self;
         let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
+        let guest_mapper = self.guest_mapper;
         let (stacked, far_broker) = (self.stacked, self.far_broker);
         let far = if far_broker { FAR_BROKER } else { BROKER };
         let mut world = World {
@@ -242,13 +245,15 @@ impl Scene {
         let second = far_broker.then_some((FAR_BROKER, "far-broker"));
         for (who, name) in [(BROKER, "broker")].into_iter().chain(second) {
             world.add(who, move || {
-                HostedActor::broker(Broker::new(setup(who, name, far_broker)), broker_mapper())
+                let mapper = broker_mapper();
+                let broker = Broker::new(setup(who, name, far_broker)).with_swing(mapper.swing());
+                HostedActor::broker(broker, mapper)
             });
         }
         for (who, name) in [(GUEST, "guest"), (RIVAL, "rival")] {
             world.add(who, move || {
                 let actor = ServiceManager::new(setup(who, name, far_broker), leave_before);
-                HostedActor::service_manager(actor, Box::new(Deploy::default()))
+                HostedActor::service_manager(actor, guest_mapper())
             });
         }
         let everybody: Vec<u8> = world.players.keys().copied().collect();

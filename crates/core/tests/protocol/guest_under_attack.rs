@@ -271,6 +271,7 @@ fn a_service_manager_drops_what_is_not_said_to_service_managers() {
             "recalled",
             "recall-notice",
             "unit-failed",
+            "noted",
         ];
         if its.contains(&kind) || TAKEN_BY_ALL.contains(&kind) {
             continue;

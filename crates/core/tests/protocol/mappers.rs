@@ -311,6 +311,7 @@ fn a_guests_mapper_that_wants_what_cannot_be_had_gets_the_rest() {
         extensions: vec![extend],
         flexes: Vec::new(),
         shortens: Vec::new(),
+        revisions: Vec::new(),
         closes: vec![unknown],
         plans: vec![service_manager::PlanChoice {
             plan: 7,

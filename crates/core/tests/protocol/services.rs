@@ -6,7 +6,7 @@ use tenure_core::model::codec;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::Input;
-use tenure_core::service::definition::{Behaviour, Definition};
+use tenure_core::service::definition::Definition;
 use tenure_core::service::kpi::Kpis;
 use tenure_core::service::slo::{Met, Slo};
 use tenure_core::service::state::State;
@@ -37,7 +37,7 @@ fn definition() -> Definition {
     };
     let wait = slo(Some("load < 3"), "busy-units + pending-units", 55);
     let slo = [(Name::literal("busy"), slo(None, "busy-units", 60)), (Name::literal("wait"), wait)];
-    Definition { slo: slo.into(), behaviour: Behaviour::default() }
+    Definition { slo: slo.into(), ..Definition::default() }
 }
 
 fn define(definition: Definition) -> Command {

@@ -6,12 +6,13 @@ use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::broker::facts::{Fact, ReturnBegun};
 use tenure_core::broker::machine::{Event, State, Tickets};
 use tenure_core::model::identity::ActorId;
-use tenure_core::model::slice::RequestId;
+use tenure_core::model::slice::{RequestId, SliceName};
 use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::Ledger;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::need::Need;
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::request::Request;
 
@@ -38,6 +39,8 @@ pub(crate) struct BrokerModel {
     pub(crate) recalls: BTreeMap<LinkHash, Level>,
     /// What it was told of recalls of its delegations.
     pub(crate) told: BTreeMap<DelegationId, Notice>,
+    /// The newest need of each service of each guest, by its revision.
+    pub(crate) needs: BTreeMap<(ActorId, SliceName), u64>,
 }
 
 /// Units of a delegation that are on their way back.
@@ -156,6 +159,11 @@ impl BrokerModel {
             Fact::ReclaimEnded(fact) => self.reclaims(fact.ticket, false),
             Fact::RecallAsked(fact) => {
                 self.recalls.insert(fact.link, fact.level);
+                Ok(Vec::new())
+            }
+            Fact::NeedNoted(fact) => {
+                let Need { service, revision, .. } = &fact.need;
+                self.needs.insert((fact.guest, service.clone()), *revision);
                 Ok(Vec::new())
             }
             Fact::RecallTold(fact) => {

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
-use tenure_core::model::slice::LeaseId;
+use tenure_core::model::slice::{LeaseId, SliceName};
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::Standing;
 use tenure_core::service_manager::facts::{Asked, Fact, Offered, RestBegun};
@@ -16,6 +16,7 @@ use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::need::Need;
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::request::Request;
@@ -45,6 +46,8 @@ pub(crate) struct GuestModel {
     pub(crate) held_until: BTreeMap<u64, Time>,
     /// The newest recall of each part that it handed on.
     pub(crate) recalls: BTreeMap<LinkHash, Level>,
+    /// What brokers were told last of services.
+    pub(crate) needs: BTreeMap<(ActorId, SliceName), Need>,
     /// What it was told of recalls, by lease and link.
     pub(crate) told: BTreeMap<(LeaseId, LinkHash), Notice>,
     /// The units that its user named to go first.
@@ -160,6 +163,9 @@ impl GuestModel {
             }
             Fact::ReclaimEnded(fact) => {
                 self.reclaimed.remove(&fact.part);
+            }
+            Fact::NeedStated(fact) => {
+                self.needs.insert((fact.broker, fact.need.service.clone()), fact.need.clone());
             }
             Fact::RecallAsked(fact) => {
                 self.recalls.insert(fact.link, fact.level);

@@ -26,7 +26,11 @@ mod proof;
 mod sense;
 mod recall;
 mod server;
+mod order;
 mod service;
+mod service_adapter;
+mod service_name;
+mod service_why;
 mod site_view;
 mod tickets;
 mod ticket_hash;
@@ -71,6 +75,7 @@ pub use delegation_view::DelegationView;
 pub use keys::{KeyView, KeysView};
 pub use leases::{MAX_LEASES, More, WantedLeases};
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
+pub use order::{NeedView, OrderView};
 pub use peers::{
     InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView, UnreachableView,
 };
@@ -79,7 +84,9 @@ pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
 pub use server::AppState;
-pub use service::{DemandView, ServiceName, ServiceView, SloView};
+pub use service::{DemandView, ServiceView, SloView};
+pub use service_adapter::AdapterView;
+pub use service_name::ServiceName;
 pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub(crate) use view::time;
@@ -253,6 +260,16 @@ pub enum Request {
     },
     /// What is free at brokers, asked by a service manager: a list of [`AvailabilityView`].
     Availability(Box<AvailabilityRequest>),
+    /// The orders of all brokers, or of one, that have not ended: a list of [`OrderView`].
+    Orders {
+        /// Of this broker only.
+        broker: Option<Name>,
+    },
+    /// What brokers know of services: a list of [`NeedView`].
+    Needs {
+        /// Of this broker only.
+        broker: Option<Name>,
+    },
     /// The quotas of all brokers, or of one: a list of [`QuotaView`].
     Quotas {
         /// Of this broker only.
@@ -444,6 +461,16 @@ pub enum Request {
         /// How it was found.
         #[serde(default)]
         seen: Found,
+    },
+    /// The adapter of a service starts its software: its [`ServiceView`], as it was found then.
+    StartService {
+        /// Which.
+        service: ServiceName,
+    },
+    /// The adapter of a service stops its software: its [`ServiceView`], as it was found then.
+    StopService {
+        /// Which.
+        service: ServiceName,
     },
     /// All services: a list of [`ServiceView`].
     Services {

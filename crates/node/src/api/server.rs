@@ -25,6 +25,7 @@ use super::broker_view::{self, BrokerView, QuotaView};
 use super::site_view::{self, SiteView};
 use super::view::{self, Names};
 use super::{Answer, ApiError, Code, Request, VERSION, drift, lease_request, probe, why};
+use crate::adapter::{Act, Adapters};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::deployment::Running;
@@ -39,6 +40,7 @@ pub struct AppState {
     data: PathBuf,
     clock: Arc<dyn Clock>,
     handles: BTreeMap<Name, Handle>,
+    adapters: BTreeMap<Name, Arc<Adapters>>,
     names: Names,
     network: Option<Network>,
     metrics: Metrics,
@@ -58,12 +60,15 @@ impl AppState {
         let handles = running.handles().map(|handle| (handle.info().name.clone(), handle.clone()));
         let handles: BTreeMap<Name, Handle> = handles.collect();
         let names = handles.values().map(|handle| (handle.info().id, handle.info().name.clone()));
+        let adapted = |name: &Name| Some((name.clone(), Arc::clone(running.adapters(name)?)));
+        let adapters = handles.keys().filter_map(adapted).collect();
         let elsewhere = config.peers.iter().map(|(name, peer)| (peer.id, name.clone()));
         let names: Names = names.chain(elsewhere).collect();
         Self {
             config,
             data,
             clock,
+            adapters,
             names,
             network: running.network().cloned(),
             metrics: running.metrics().clone(),
@@ -85,6 +90,15 @@ impl AppState {
 
     pub(super) fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    pub(super) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// The adapters of the services of a service manager.
+    pub(super) fn adapters(&self, manager: &Name) -> Option<Arc<Adapters>> {
+        self.adapters.get(manager).cloned()
     }
 
     pub(super) fn config(&self) -> &Config {
@@ -294,6 +308,8 @@ impl AppState {
             Request::Sites { site } => json(&self.sites(site.as_ref()).await?),
             Request::Brokers { broker } => json(&self.brokers(broker.as_ref()).await?),
             Request::Availability(request) => json(&self.availability(*request).await?),
+            Request::Orders { broker } => json(&self.orders(broker.as_ref()).await?),
+            Request::Needs { broker } => json(&self.needs(broker.as_ref()).await?),
             Request::Quotas { broker } => json(&self.quotas(broker.as_ref()).await?),
             Request::SetQuota { broker, manager, quota } => {
                 json(&self.set_quota(&broker, manager.as_ref(), quota, by).await?)
@@ -349,6 +365,8 @@ impl AppState {
             Request::ReportService { service, kpis, seen } => {
                 json(&self.report_service(&service, (kpis, seen), by).await?)
             }
+            Request::StartService { service } => json(&self.act(&service, Act::Start).await?),
+            Request::StopService { service } => json(&self.act(&service, Act::Stop).await?),
             Request::Services { manager } => json(&self.services(manager.as_ref()).await?),
             Request::Service { service } => json(&self.service(&service).await?),
             Request::Watch { .. } => {

@@ -1,8 +1,6 @@
 //! Services: how they are added, measured and removed, and how they are shown.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
@@ -18,55 +16,13 @@ use tenure_core::service_manager::{Command as GuestCommand, ServiceManager};
 use super::asker::Asker;
 use super::lease_request;
 use super::server::{ApiResult, AppState};
+use super::service_adapter::{self, AdapterView};
+use super::service_name::ServiceName;
+use super::service_why;
 use super::view::time;
 use super::{ApiError, Code};
+use crate::adapter::Adapters;
 use crate::config::{FOLLOWER, follows_slos};
-
-/// Names a service: `guest/batch`, and `batch` where only one service manager can be meant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ServiceName {
-    /// The service manager.
-    pub manager: Option<Name>,
-    /// The service, which is the slice of its leases.
-    pub service: Name,
-}
-
-impl FromStr for ServiceName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{}` is no service: write batch or guest/batch", text.escape_debug());
-        let name = |text: &str| Name::new(text).map_err(|_| bad());
-        let (manager, service) = match text.split_once('/') {
-            Some((manager, service)) => (Some(name(manager)?), service),
-            None => (None, text),
-        };
-        Ok(Self { manager, service: name(service)? })
-    }
-}
-
-impl fmt::Display for ServiceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { manager, service } = self;
-        manager.as_ref().map_or(Ok(()), |manager| write!(f, "{manager}/"))?;
-        write!(f, "{service}")
-    }
-}
-
-impl TryFrom<String> for ServiceName {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<ServiceName> for String {
-    fn from(name: ServiceName) -> Self {
-        name.to_string()
-    }
-}
 
 /// A service as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +41,10 @@ pub struct ServiceView {
     pub demands: Vec<DemandView>,
     /// How it is dealt with.
     pub behaviour: Behaviour,
+    /// What connects it with its software; null if programs report what they measure.
+    pub adapter: Option<AdapterView>,
+    /// What is amiss and what is done about it, in sentences; empty if it has all that it claims.
+    pub why: Vec<String>,
 }
 
 /// An SLO as it is shown.
@@ -128,7 +88,12 @@ pub struct DemandView {
 }
 
 impl ServiceView {
-    fn of(manager: &Name, survey: &ServiceSurvey<'_>, view: Survey) -> Self {
+    fn of(
+        manager: &Name,
+        guest: &ServiceManager,
+        survey: &ServiceSurvey<'_>,
+        (view, adapters): (&Survey, Option<&Adapters>),
+    ) -> Self {
         let ServiceSurvey { service, definition, state, kpis, reported_at, assessed } = survey;
         let slos = definition.slo.iter().map(|(name, slo)| {
             let assessed = assessed.get(name);
@@ -151,6 +116,8 @@ impl ServiceView {
             slos: slos.collect(),
             demands: view.demands.iter().map(DemandView::of).collect(),
             behaviour: definition.behaviour.clone(),
+            adapter: AdapterView::of(survey, adapters),
+            why: service_why::of(manager, guest, survey, view),
         }
     }
 }
@@ -179,10 +146,12 @@ impl AppState {
         by: &Asker,
     ) -> ApiResult<ServiceView> {
         definition.check().map_err(|bad| ApiError::new(Code::Usage, bad.to_string()))?;
+        service_adapter::check(&definition, by)?;
         let manager = lease_request::manager(self, name.manager.as_ref())?;
         self.follows_slos(&manager)?;
         let service = name.service.clone();
         self.service_command(&manager, ServiceCommand::Define { service, definition }, by).await?;
+        self.take_in(&manager).await?;
         self.service_of(&manager, &name.service).await
     }
 
@@ -217,11 +186,13 @@ impl AppState {
         let mut all = Vec::new();
         for handle in self.chosen(Role::ServiceManager, manager)? {
             let name = handle.info().name.clone();
+            let adapters = self.adapters(&name);
             let look = move |guest: &ServiceManager| {
                 let views = guest.services().into_iter();
                 let views = views.filter_map(|view| {
                     let survey = guest.service(&view.service)?;
-                    Some(ServiceView::of(&name, &survey, view.clone()))
+                    let shown = (&view, adapters.as_deref());
+                    Some(ServiceView::of(&name, guest, &survey, shown))
                 });
                 Some(views.collect::<Vec<_>>())
             };
@@ -236,14 +207,18 @@ impl AppState {
         self.service_of(&manager, &name.service).await
     }
 
-    async fn service_of(&self, manager: &Name, service: &Name) -> ApiResult<ServiceView> {
+    pub(super) async fn service_of(
+        &self,
+        manager: &Name,
+        service: &Name,
+    ) -> ApiResult<ServiceView> {
         let named = format!("{manager}/{service}");
         let mut all = self.services(Some(manager)).await?.into_iter();
         all.find(|view| view.service == named).ok_or_else(|| no_service(&named))
     }
 
     /// The service manager of a service that is there.
-    async fn service_meant(&self, name: &ServiceName) -> ApiResult<Name> {
+    pub(super) async fn service_meant(&self, name: &ServiceName) -> ApiResult<Name> {
         if let Some(manager) = &name.manager {
             self.service_of(manager, &name.service).await?;
             return Ok(manager.clone());

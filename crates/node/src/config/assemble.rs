@@ -26,6 +26,7 @@ use thiserror::Error;
 
 use super::keys::{self, KeyError};
 use super::{Config, PeerActor, Site, change, programs};
+use crate::adapter::{Adapted, Adapters};
 use crate::clock::{Clock, FastClock, WallClock};
 use crate::deployment::Deployment;
 use crate::driver::{self, Custody, DriverSettingsError};
@@ -147,7 +148,9 @@ impl Config {
                 RetryPolicy { first: self.retry, longest: LONGEST_PAUSE.max(self.retry) };
             let journal = journal(name);
             let home = data.join("drivers").join(name.as_str());
-            let (driver, custody) = self.driver(name, &home)?.unzip();
+            let adapters = (*role == Role::ServiceManager)
+                .then(|| Arc::new(Adapters::new(home.join(driver::ADAPTERS))));
+            let (driver, custody) = self.driver(name, (&home, adapters.as_ref()))?.unzip();
             let (driver, custody) = (driver.map(Arc::new), custody.flatten());
             let fail_after = self.sites.get(name).and_then(|site| site.fail_after);
             let calls = self.calls(name);
@@ -156,6 +159,7 @@ impl Config {
                 build,
                 journal,
                 driver,
+                adapters,
                 calls,
                 custody,
                 retry_policy,
@@ -311,6 +315,7 @@ impl Config {
                     let actor = Broker::new(setup.clone()).with_quotas(quotas.clone());
                     let actor = actor.with_prices(prices.clone());
                     let actor = actor.with_disclosures(disclosures.clone());
+                    let actor = actor.with_swing(mapper.swing());
                     Ok(HostedActor::broker(actor, mapper))
                 };
                 (spec, Arc::new(maker))
@@ -343,11 +348,12 @@ impl Config {
         keys.peers.only(|_, peer| peer.role != Role::Broker || asked(peer))
     }
 
-    /// The driver of an actor that has one; a site's with what says whose its units are.
+    /// The driver of an actor that has one; a site's with what says whose its units are, a guest's behind the
+    /// adapters of its services.
     fn driver(
         &self,
         name: &Name,
-        home: &Path,
+        (home, adapters): (&Path, Option<&Arc<Adapters>>),
     ) -> Result<Option<(Driver, Option<Custody>)>, AssemblyError> {
         if let Some(site) = self.sites.get(name) {
             let spec = &site.driver;
@@ -362,10 +368,15 @@ impl Config {
         let named = specs.iter().zip(&mut settings);
         let named =
             named.map(|(spec, settings)| (&*spec.name, settings as registry::Settings<'_, '_>));
+        let who = (Role::ServiceManager, name);
         let built = driver::guests(home, named.collect());
-        built.map(|driver| Some((Driver::Guest(driver), None))).map_err(|(nth, error)| {
-            self.driver_error(&specs[nth], (Role::ServiceManager, name), error)
-        })
+        let driver = built.map_err(|(nth, error)| self.driver_error(&specs[nth], who, error))?;
+        let Some(adapters) = adapters else { return Ok(Some((Driver::Guest(driver), None))) };
+        let adapted = Adapted::open(driver, Arc::clone(adapters)).map_err(|cause| {
+            let cause = DriverSettingsError::Folder { cause };
+            AssemblyError::Driver { role: who.0, name: name.clone(), cause }
+        })?;
+        Ok(Some((Driver::Guest(Box::new(adapted)), None)))
     }
 
     fn driver_error(

@@ -10,6 +10,7 @@ use toml::Spanned;
 use tracing::warn;
 
 use super::{Check, Checked, ServiceManager};
+use crate::adapter;
 use crate::host::Handle;
 
 /// The mapper that follows SLOs.
@@ -34,6 +35,10 @@ impl Check<'_> {
             if let Err(bad) = definition.check() {
                 let help = "docs/SERVICES.md has all keys of a service";
                 return self.refuse(name.span(), bad.to_string(), help);
+            }
+            if let Err(bad) = adapter::check(definition) {
+                let message = format!("service `{}`: {bad}", name.get_ref());
+                return self.refuse(name.span(), message, bad.help());
             }
             if !follows_slos(mapper) {
                 let message = format!("the mapper `{mapper}` follows no SLOs");

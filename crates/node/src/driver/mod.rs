@@ -6,11 +6,11 @@
 
 mod bandwidth;
 mod cgroup;
-mod child;
+pub(crate) mod child;
 pub mod conformance;
 mod custody;
-mod exec;
-mod fence;
+pub(crate) mod exec;
+pub(crate) mod fence;
 mod gateway;
 mod iproute;
 mod link;
@@ -23,18 +23,18 @@ mod null;
 mod packages;
 mod process;
 mod program;
-mod programs;
-mod record;
+pub(crate) mod programs;
+pub(crate) mod record;
 mod registry;
 mod report;
 mod report_pipe;
 mod roster;
-mod run;
+pub(crate) mod run;
 mod several;
 mod start;
-mod stop;
+pub(crate) mod stop;
 mod supervise;
-mod step_input;
+pub(crate) mod step_input;
 
 pub use bandwidth::Bandwidth;
 pub(crate) use cgroup::description as how_processes_are_kept;
@@ -42,6 +42,7 @@ pub use custody::{Custody, CustodyError};
 pub use iproute::namespace;
 pub use registry::{DriverSettingsError, guest, site};
 pub(crate) use registry::{check_guest, check_site, site_in_custody};
+pub(crate) use several::ADAPTERS;
 pub use several::guests;
 
 /// The code in docs/DRIVERS.md works.
@@ -50,4 +51,4 @@ pub use several::guests;
 struct Documented;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -117,6 +117,11 @@ impl Record {
     pub(crate) fn newest(&self) -> Option<(Step, &Progress)> {
         self.steps.last_key_value().map(|(step, progress)| (*step, progress))
     }
+
+    /// At a guest: whether the unit may be joined, and was not left since.
+    pub(crate) fn is_joined(&self) -> bool {
+        !matches!(self.newest(), Some((Step::Leave, Progress::Done(_) | Progress::Failed(_))))
+    }
 }
 
 impl Tenant {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -40,6 +40,14 @@ enum Cut {
     Stopped,
 }
 
+/// A program that ended by itself.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) output: Vec<u8>,
+    /// What it complained of, after a colon; or nothing.
+    pub(crate) complaint: String,
+}
+
 impl Run<'_> {
     /// Runs it and answers its output. `begun` is called with the process before the program itself begins.
     pub(crate) fn finish(
@@ -47,6 +55,20 @@ impl Run<'_> {
         stop: &Stop,
         begun: impl FnOnce(&Process) -> Result<(), DriverError>,
     ) -> Result<Vec<u8>, DriverError> {
+        let name = self.name;
+        let Ended { status, output, complaint } = self.end(stop, begun)?;
+        if status.success() {
+            return Ok(output);
+        }
+        Err(DriverError(format!("{name} failed ({status}){complaint}")))
+    }
+
+    /// Runs it until it ends by itself, however it does.
+    pub(crate) fn end(
+        self,
+        stop: &Stop,
+        begun: impl FnOnce(&Process) -> Result<(), DriverError>,
+    ) -> Result<Ended, DriverError> {
         let Run { name, timeout, output: most, mark, .. } = self;
         let failed = |error: io::Error| DriverError(format!("{name} cannot be run: {error}"));
         let launch = Launch {
@@ -75,8 +97,10 @@ impl Run<'_> {
             }
             Some(Cut::Timeout) => format!("took longer than {timeout:?}"),
             _ if io.collected.len() > most => format!("wrote more than {most} bytes"),
-            _ if status.success() => return Ok(io.collected),
-            _ => format!("failed ({status})"),
+            _ => {
+                let complaint = io.complaint();
+                return Ok(Ended { status, output: io.collected, complaint });
+            }
         };
         Err(DriverError(format!("{name} {why}{}", io.complaint())))
     }

@@ -18,8 +18,11 @@ use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::{Span, Time};
 
-use super::record::{Progress, Record, RecordStore, about};
+use super::record::{RecordStore, about};
 use super::registry::{self, DriverSettingsError, guest};
+
+/// The folder, within that of a guest's drivers, in which the adapters of its services keep theirs.
+pub(crate) const ADAPTERS: &str = "adapters";
 
 /// Drivers that receive the same calls.
 ///
@@ -87,11 +90,13 @@ fn none_is_unlisted(home: &Path, listed: &[PathBuf]) -> Result<(), DriverSetting
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(unreadable(error)),
     }
-    for folder in folders.iter().filter(|folder| !listed.contains(folder)) {
+    // What adapters have joined, they leave as it was joined.
+    let adapters = home.join(ADAPTERS);
+    for folder in folders.iter().filter(|folder| !listed.contains(folder) && **folder != adapters) {
         let records = folder.join("units");
         if records.is_dir() {
             let records = RecordStore::Folder(records).all().map_err(unreadable)?;
-            let units = records.iter().filter(|record| is_joined(record)).count();
+            let units = records.iter().filter(|record| record.is_joined()).count();
             if units > 0 {
                 return Err(DriverSettingsError::Unlisted { folder: folder.clone(), units });
             }
@@ -102,10 +107,6 @@ fn none_is_unlisted(home: &Path, listed: &[PathBuf]) -> Result<(), DriverSetting
 
 fn no_installer() -> DriverError {
     DriverError("no driver of the guest installs packages".to_owned())
-}
-
-fn is_joined(record: &Record) -> bool {
-    !matches!(record.newest(), Some((Step::Leave, Progress::Done(_) | Progress::Failed(_))))
 }
 
 impl Several {

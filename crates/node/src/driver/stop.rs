@@ -2,8 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// Asks one piece of work to end early. Once given it stays given.
 ///
@@ -24,9 +25,17 @@ impl Stop {
 
     /// Whether it was asked for.
     pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked_within(Duration::ZERO)
+    }
+
+    /// Whether it is asked for before this time is over, which is waited for.
+    pub(crate) fn is_asked_within(&self, time: Duration) -> bool {
         let mut one = [PollFd::new(&self.0, PollFlags::IN)];
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut one, Some(&now)).is_ok_and(|ready| ready > 0)
+        let time = Timespec {
+            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        poll(&mut one, Some(&time)).is_ok_and(|ready| ready > 0)
     }
 }
 

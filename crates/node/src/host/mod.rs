@@ -75,6 +75,7 @@ use self::mapper_thread::MapperThread;
 use self::probes::{Probes, Subject};
 use self::reports::Reports;
 use self::request_trace::RequestTrace;
+use crate::adapter::Adapters;
 use crate::clock::Clock;
 use crate::driver::{Custody, CustodyError};
 use crate::journal::{Disk, JournalError, Writer};
@@ -96,6 +97,8 @@ pub struct Part {
     pub journal: PathBuf,
     /// What performs its steps; a broker has none.
     pub driver: Option<Arc<Driver>>,
+    /// At a guest: the adapters of its services.
+    pub adapters: Option<Arc<Adapters>>,
     /// How much that is asked to do at a time, and how long it may take.
     pub calls: CallLimits,
     /// At a site: whether its driver may take over its units.

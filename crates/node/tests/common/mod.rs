@@ -181,6 +181,7 @@ pub(crate) fn parts(folder: &Path, plans: &Plans) -> Vec<Part> {
             build: builder(setup, role, plans.clone(), broker),
             journal: folder.join(format!("{name}.journal")),
             driver,
+            adapters: None,
             calls: plans.calls,
             custody: None,
             retry_policy: TIMEOUT,

@@ -24,7 +24,7 @@ impl ServiceManager {
 
     /// Whether it is measured what it needs, step by step.
     pub fn follows_demand(&self) -> bool {
-        !self.has_jobs() && !self.has_experiments()
+        !self.has_jobs() && !self.has_experiments() && self.models_follow_demand()
     }
 
     pub(super) fn lacks_experiments(&self) -> bool {

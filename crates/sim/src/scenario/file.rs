@@ -13,9 +13,12 @@ use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
+use tenure_core::service::definition::Behaviour;
+use tenure_core::service::slo::Slo;
 use toml::Spanned;
 
 use super::delay::Delay;
+use crate::service::model::{ModelJob, ModelLoad, Order};
 use crate::workload::{CoAllocation, Kind};
 
 /// Actors by their names.
@@ -123,6 +126,36 @@ pub(super) struct ServiceManager {
     pub(super) leave_before: Option<Spanned<Span>>,
     pub(super) peak: Option<u32>,
     pub(super) workload: Option<Workload>,
+    /// Services with models of their software.
+    #[serde(default)]
+    pub(super) service: BTreeMap<Spanned<Name>, Service>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Service {
+    #[serde(default)]
+    pub(super) slo: BTreeMap<Name, Slo>,
+    #[serde(default)]
+    pub(super) behaviour: Behaviour,
+    pub(super) model: Spanned<RawModel>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case")]
+pub(super) enum RawModel {
+    Batch {
+        #[serde(default)]
+        jobs: Vec<ModelJob>,
+        #[serde(default)]
+        order: Order,
+        every: Option<Span>,
+    },
+    Web {
+        #[serde(default)]
+        load: Vec<ModelLoad>,
+        every: Option<Span>,
+    },
 }
 
 #[derive(Default, Deserialize)]

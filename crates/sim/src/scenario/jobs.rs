@@ -5,6 +5,7 @@ use tenure_core::mapper::jobs::SHORTEST;
 use tenure_core::model::time::Span;
 
 use super::{LogFile, ServiceManager, Workload};
+use crate::service::model::ModelJob;
 use crate::workload::LoggedJob;
 
 /// The mapper that submits jobs.
@@ -33,7 +34,7 @@ impl ServiceManager {
     /// The log whose jobs it submits, if it does and they are not filled in.
     pub fn submits(&self) -> Option<&LogFile> {
         match &self.workload {
-            Workload::Log(log) if self.lacks_jobs() => Some(log),
+            Workload::Log(log) if self.lacks_jobs() || self.models_lack_jobs() => Some(log),
             Workload::Log(_) | Workload::Wave(_) | Workload::CoAllocation(_) => None,
         }
     }
@@ -45,15 +46,23 @@ impl ServiceManager {
         let shortest = shortest.and_then(|length| Span::deserialize(length).ok());
         let shortest = shortest.unwrap_or(SHORTEST);
         let mut left_out = LeftOut { shortest, ..LeftOut::default() };
-        let mut list = Vec::new();
+        let (mut list, mut model_jobs) = (Vec::new(), Vec::new());
         for job in jobs {
             if job.processors > most {
                 left_out.wide += 1;
                 continue;
             }
+            if self.models_lack_jobs() {
+                model_jobs.push(ModelJob { at: job.at, units: job.processors, run: job.run });
+                continue;
+            }
             // The mapper leaves them out.
             left_out.short += usize::from(job.run < shortest);
             list.push(setting(job));
+        }
+        if self.models_lack_jobs() {
+            self.model_jobs(&model_jobs);
+            return left_out;
         }
         self.mapper.settings.insert(LIST.to_owned(), toml::Value::Array(list));
         left_out

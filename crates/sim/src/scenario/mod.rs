@@ -10,6 +10,7 @@ mod file;
 mod jobs;
 mod mapper;
 mod resolve;
+mod services;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use tenure_core::site_authority::Stacks;
 pub use delay::Delay;
 pub use jobs::LeftOut;
 
+use crate::service::model::Modelled;
 use crate::workload::{CoAllocation, Kind, Wave};
 
 /// One point of a sweep; a scenario without a sweep is a single one.
@@ -147,6 +149,8 @@ pub struct ServiceManager {
     pub peak: u32,
     /// Where its demand comes from.
     pub workload: Workload,
+    /// Its services, with models of their software.
+    pub services: BTreeMap<Name, Modelled>,
 }
 
 /// Where a demand comes from.

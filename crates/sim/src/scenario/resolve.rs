@@ -77,12 +77,12 @@ pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenar
     })
 }
 
-struct Check<'a> {
+pub(super) struct Check<'a> {
     sources: &'a Sources<'a>,
 }
 
 impl Check<'_> {
-    fn refuse<T>(
+    pub(super) fn refuse<T>(
         &self,
         span: Range<usize>,
         message: impl Into<String>,
@@ -293,7 +293,9 @@ impl Check<'_> {
             Some(workload) => self.workload(workload)?,
             None => workload.clone(),
         };
-        let mapper = self.mapper(manager.mapper, PluginSpec::new("adaptive", &[]))?;
+        let services = self.services(manager.service)?;
+        let default = if services.is_empty() { "adaptive" } else { "slo" };
+        let mapper = self.mapper(manager.mapper, PluginSpec::new(default, &[]))?;
         let leave_before = match &manager.leave_before {
             Some(span) => self.not_negative("leave-before", span)?,
             None => Span::ZERO,
@@ -309,6 +311,7 @@ impl Check<'_> {
             leave_before,
             peak,
             workload,
+            services,
         };
         let drawn = matches!(manager.workload, Workload::CoAllocation(_));
         if manager.lacks_experiments() && !drawn {
@@ -321,6 +324,7 @@ impl Check<'_> {
             let help = "choose `mapper = { name = \"experiments\" }` for it";
             return self.refuse(name.span(), message, help);
         }
+        let manager = self.modelled(name, manager)?;
         self.submissions(name, manager)
     }
 

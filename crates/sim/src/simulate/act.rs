@@ -373,6 +373,7 @@ impl World {
         self.drivers_return();
         self.ask_mappers();
         self.give_plans_up();
+        self.stop_services();
         Ok(())
     }
 

@@ -63,6 +63,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
+            | Message::Need(_)
+            | Message::Noted { .. }
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Credited { .. }

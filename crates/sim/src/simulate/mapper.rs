@@ -97,8 +97,8 @@ impl World {
             Some(Choice { request: request.id, verdict, reason: "everybody".to_owned() })
         };
         let choices = view.open_requests().filter_map(grant).collect();
-        let (round, memo, wake) = (view.round(), None, None);
-        Some(Input::Decision(Decision::Broker(broker::Decision { round, choices, memo, wake })))
+        let decision = broker::Decision { round: view.round(), choices, ..Default::default() };
+        Some(Input::Decision(Decision::Broker(decision)))
     }
 
     /// A decision that makes no sense, for this round or a foreign one.
@@ -124,6 +124,9 @@ impl World {
                     memo: None,
                     wake,
                     asks: (0..sampler.below(3)).map(|_| odd_ask(sampler, time, term)).collect(),
+                    revisions: (0..sampler.below(2))
+                        .map(|number| (number as u64, odd_ask(sampler, time, term)))
+                        .collect(),
                     extensions: (0..sampler.below(3))
                         .map(|_| odd_extension(sampler, term))
                         .collect(),
@@ -139,7 +142,9 @@ impl World {
                 let choices = std::mem::take(&mut decision.choices);
                 let choices =
                     choices.into_iter().map(|choice| odd_choice(sampler, choice)).collect();
-                *decision = broker::Decision { round, choices, memo, wake };
+                let ended = (0..sampler.below(2)).map(|order| odd_end(order as u64)).collect();
+                let orders = std::mem::take(&mut decision.orders);
+                *decision = broker::Decision { round, choices, ended, orders, memo, wake };
             }
             Decision::SiteAuthority(decision) => {
                 let some = std::mem::take(&mut decision.assignments);
@@ -201,6 +206,11 @@ fn odd_extension(sampler: &mut Sampler, term: Span) -> Extend {
 }
 
 /// An answer of a lease that may be at a gate.
+fn odd_end(order: u64) -> broker::OrderEnd {
+    let outcome = broker::OrderOutcome::Delivered;
+    broker::OrderEnd { order, outcome, reason: "nonsense".to_owned() }
+}
+
 fn odd_gate(number: u64, round: u64) -> GateChoice {
     let lease = LeaseId { number, part: 0 };
     let answer = match (number + round) % 4 {

@@ -12,6 +12,7 @@ mod act;
 mod boundary;
 mod participants;
 mod plans;
+mod services;
 mod recalls;
 mod clock;
 pub mod coverage;

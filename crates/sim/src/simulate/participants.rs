@@ -23,7 +23,8 @@ use super::clock::Clock;
 use super::keys;
 use super::participant::{Participant, ParticipantSpec};
 use super::plans::CATALOGUE;
-use super::setting::{Setting, stacked_name};
+use super::services::{PlannerAndFollower, mover};
+use super::setting::{self, MOVER, Setting, stacked_name};
 use crate::driver::NullDriver;
 use crate::random::Chance;
 
@@ -42,7 +43,24 @@ fn mapper(name: &str, placement: &str) -> Box<dyn BrokerMapper> {
     Registry::default().broker(name, &mut settings).unwrap_or_else(|_| Box::new(Fcfs::default()))
 }
 
+/// That of a guest, which may have services beside plans.
+fn of_guest(services: bool) -> Box<dyn ServiceManagerMapper> {
+    if !services {
+        return planner();
+    }
+    Box::new(PlannerAndFollower::of(planner(), &Name::literal("broker-1")))
+}
+
+/// That of a broker.
+fn of_broker(broker: &setting::Broker, term: Span) -> Box<dyn BrokerMapper> {
+    match broker.mapper {
+        MOVER => mover(term),
+        other => mapper(other, broker.placement),
+    }
+}
+
 /// Builds all participants: sites first, then brokers, then guests.
+#[allow(clippy::too_many_lines, reason = "a few lines for each role")]
 pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
     let roster = roster(setting);
     let signer = |name: &Name| Signer::from_seed(setting.scheme, chance.secret(name.as_str()));
@@ -78,18 +96,20 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
                     (Box::new(build), driver(&setting.setup, &setting.teardown))
                 }
                 Role::Broker => {
-                    let broker = setting.brokers[place].clone();
+                    let (broker, term) = (setting.brokers[place].clone(), setting.term);
                     let build = move || {
-                        let actor = Broker::new(setup.clone());
-                        HostedActor::broker(actor, mapper(broker.mapper, broker.placement))
+                        let mapper = of_broker(&broker, term);
+                        let actor = Broker::new(setup.clone()).with_swing(mapper.swing());
+                        HostedActor::broker(actor, mapper)
                     };
                     (Box::new(build), None)
                 }
                 Role::ServiceManager => {
                     let leave_before = setting.guests[place].leave_before;
+                    let services = setting.services;
                     let build = move || {
                         let actor = ServiceManager::new(setup.clone(), leave_before);
-                        HostedActor::service_manager(actor, planner())
+                        HostedActor::service_manager(actor, of_guest(services))
                     };
                     (Box::new(build), driver(&setting.join, &setting.leave))
                 }

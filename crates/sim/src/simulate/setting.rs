@@ -27,6 +27,9 @@ const APART: [Family; 3] = [Family::Connection, Family::Takeover, Family::Strang
 /// How much of a seed is spent under faults, at least.
 const SAFETY: Span = Span::DAY.times(30);
 
+/// The mapper of brokers that move units between services.
+pub(super) const MOVER: &str = "urgency";
+
 /// The streams of draws; those of the families follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stream {
@@ -45,6 +48,7 @@ pub(super) enum Stream {
     Links,
     Plans,
     Several,
+    Services,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -70,6 +74,7 @@ impl Stream {
                 Self::Links => 12,
                 Self::Plans => 13,
                 Self::Several => 14,
+                Self::Services => 15,
                 Self::Family(family) => 16 + family as u64,
                 Self::Strikes(family) => 64 + family as u64,
             },
@@ -108,6 +113,8 @@ pub(super) struct Setting {
     pub(super) strangers: BTreeSet<(usize, usize)>,
     /// Whether there is bandwidth between sites, and guests ask for links.
     pub(super) links: bool,
+    /// Whether guests have services, between which brokers move units.
+    pub(super) services: bool,
     /// When guests become active.
     pub(super) visits: Vec<Time>,
     /// What comes once the faults have stopped, in some of the seeds.
@@ -150,6 +157,7 @@ pub(super) struct Guest {
 
 impl Setting {
     /// Draws the setting of a seed.
+    #[allow(clippy::too_many_lines, reason = "a line or two for each thing drawn")]
     pub(super) fn draw(chance: Chance, options: &Options) -> Self {
         let sampler = &mut Stream::Setting.sampler(chance);
         let shrunk = sampler.percent(25);
@@ -180,6 +188,10 @@ impl Setting {
         let links = Stream::Links.sampler(chance).percent(20) && connect(&mut sites);
         if links {
             brokers.iter_mut().for_each(|broker| broker.mapper = "co-allocate");
+        }
+        let services = !links && Stream::Services.sampler(chance).percent(30);
+        if services {
+            brokers.iter_mut().for_each(|broker| broker.mapper = MOVER);
         }
         let part = |n: i64| Span::from_micros(term.as_micros() / n);
         let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
@@ -219,6 +231,7 @@ impl Setting {
             guests,
             strangers,
             links,
+            services,
         }
     }
 

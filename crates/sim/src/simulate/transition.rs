@@ -187,6 +187,9 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::RecallRefused(_)
         | F::RecallTold(_)
         | F::RequestForgotten(_)
+        | F::NeedNoted(_)
+        | F::OrderPlaced(_)
+        | F::OrderEnded(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return Vec::new(),
     };

@@ -34,6 +34,7 @@ use super::world::World;
 impl World {
     /// A guest asks for something.
     pub(super) fn visit(&mut self) -> Result<(), Violation> {
+        self.tend_services();
         let guests = self.of_role(Role::ServiceManager);
         let Some(&who) = self.users.pick(&guests) else { return Ok(()) };
         let now = self.participants[who].time(self.now);
@@ -328,6 +329,9 @@ impl World {
         if let Fact::ServiceManager(fact) = &entry.fact {
             self.handle_tickets(who, fact);
             self.handle_plans(who, fact);
+        }
+        if let Fact::Broker(fact) = &entry.fact {
+            self.handle_orders(fact);
         }
         if let Fact::ServiceManager(service_manager::Fact::Leased(fact)) = &entry.fact {
             self.live_with(who, fact.lease, fact.term);

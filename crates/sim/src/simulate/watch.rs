@@ -191,6 +191,8 @@ impl Watch {
             | Message::Pong { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
+            | Message::Need(_)
+            | Message::Noted { .. }
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Credit { .. }
@@ -351,6 +353,7 @@ fn describe(input: &Input) -> String {
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "a case for each kind of message")]
 fn say(message: &Message) -> String {
     let kind = message.kind();
     match message {
@@ -418,6 +421,8 @@ fn say(message: &Message) -> String {
         }
         Message::Accept { request, offer } => format!("{kind} {request}: offer {offer}"),
         Message::Withdraw(request) => format!("{kind} {}", request.id),
+        Message::Need(need) => format!("{kind} {} {}", need.service, need.revision),
+        Message::Noted { service, revision } => format!("{kind} {service} {revision}"),
         Message::Refused { subject, refusal, offers } => {
             format!("{kind} {subject:?}: {refusal}, {} offers", offers.len())
         }

@@ -257,6 +257,8 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::Pong { .. }
         | Message::Keys { .. }
         | Message::KeysNoted { .. }
+        | Message::Need(_)
+        | Message::Noted { .. }
         | Message::Join(_)
         | Message::Joined { .. }
         | Message::Waiting { .. }

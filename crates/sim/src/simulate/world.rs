@@ -56,6 +56,7 @@ pub(super) struct World {
     /// Whether requests of this seed go to several brokers at times.
     pub(super) asks_several: bool,
     pub(super) plans: Sampler,
+    pub(super) services: Sampler,
     pub(super) sampler: BTreeMap<Family, Sampler>,
     at_once: u32,
 }
@@ -116,6 +117,7 @@ impl World {
             asks_several: several.percent(30),
             several,
             plans: Stream::Plans.sampler(chance),
+            services: Stream::Services.sampler(chance),
             now: Time::ZERO,
             queue: BTreeMap::new(),
             queued: 0,
@@ -149,7 +151,9 @@ impl World {
 
     /// Starts all participants.
     pub(super) fn open(&mut self) -> Result<(), Violation> {
-        (0..self.participants.len()).try_for_each(|who| self.hand_in(who, Input::Start))
+        (0..self.participants.len()).try_for_each(|who| self.hand_in(who, Input::Start))?;
+        self.define_services();
+        Ok(())
     }
 
     /// Lets everything happen until an instant.

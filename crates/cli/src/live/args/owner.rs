@@ -124,6 +124,20 @@ pub(crate) enum BrokerCommand {
     /// Show and set what each service manager may have
     #[command(subcommand)]
     Quota(QuotaCommand),
+    /// List the orders that have not ended: units that are taken from a service for another one
+    Orders {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The broker [default: all]
+        broker: Option<Name>,
+    },
+    /// List what brokers know of services: what they want, and what it is worth to them
+    Needs {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The broker [default: all]
+        broker: Option<Name>,
+    },
     Delegate(delegation::OfBroker),
     Return(delegation::GiveBack),
     Delegations(delegation::Delegations),

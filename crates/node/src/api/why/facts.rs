@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::actor::common::CommonFact;
 use tenure_core::actor::order::Order;
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::orders::UnitOrder;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
@@ -282,6 +283,8 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::ServiceReported(_)
         | F::ServiceStale(_)
         | F::SloAssessed(_)
+        | F::NeedStated(_)
+        | F::NeedAnswered(_)
         | F::RecallLifted(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
@@ -376,9 +379,12 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         F::Revised(fact) => Some(revision(&fact.request)),
         F::Common(fact) => common_says(fact),
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
+        F::OrderPlaced(fact) => Some(ordered(&fact.order)),
+        F::OrderEnded(fact) => Some(format!("{}: {}", fact.outcome.word(), fact.reason)),
         F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::RecallTold(_)
+        | F::NeedNoted(_)
         | F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::DelegationIssued(_)
@@ -489,4 +495,10 @@ fn place(waiting: &Waiting) -> String {
 
 fn list(units: &[UnitId]) -> String {
     units.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn ordered(order: &UnitOrder) -> String {
+    let UnitOrder { claimant, holder, units, claim, worth, .. } = order;
+    let (to, of) = (&claimant.service, &holder.service);
+    format!("{units} of {of}, worth {worth} there, for {to}, worth {claim} there")
 }

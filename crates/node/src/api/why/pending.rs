@@ -105,6 +105,8 @@ impl LeaseRefs {
             | Message::Refused { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
+            | Message::Need(_)
+            | Message::Noted { .. }
             | Message::Join(_)
             | Message::Joined { .. } => false,
         }

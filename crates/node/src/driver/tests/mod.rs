@@ -49,7 +49,7 @@ fn actor(number: u8) -> ActorId {
 }
 
 /// A call on unit 1 of one site, for one guest.
-fn call(epoch: u64, step: Step) -> Call {
+pub(crate) fn call(epoch: u64, step: Step) -> Call {
     Call {
         site: actor(1),
         unit: UnitId(1),
@@ -81,7 +81,7 @@ impl ReportReceiver for Collector {
 }
 
 /// A list of properties.
-fn with(pairs: &[(&'static str, &str)]) -> Properties {
+pub(crate) fn with(pairs: &[(&'static str, &str)]) -> Properties {
     let map: BTreeMap<Name, String> =
         pairs.iter().map(|(key, value)| (Name::literal(key), (*value).to_owned())).collect();
     Properties::try_from(map).unwrap()

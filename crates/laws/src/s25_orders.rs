@@ -1,0 +1,104 @@
+//! S25: units are taken from a service only for one to which they are worth more, and every order ends.
+
+use std::collections::BTreeMap;
+
+use super::{Check, Law, LawVerdict, Observation, Scene, Tally};
+use tenure_core::broker::facts::{Fact, OrderPlaced};
+use tenure_core::broker::orders::{FREED_FOR, UnitOrder};
+use tenure_core::model::identity::ActorId;
+use tenure_core::model::time::Time;
+use tenure_core::wire::recall::Level;
+
+pub(super) const LAW: Law = Law {
+    id: "S25",
+    name: "orders",
+    statement: "An order takes units of a ticket that the broker has cut for the guest of the service that loses them, \
+                which may be recalled, for another service, to which they are worth more; not before the notice \
+                of the ticket. The recall that takes them is asked for with the order. Each order ends once: delivered or cancelled, \
+                by the end of the lease that it takes units of or an hour after they are free.",
+    source: "Hedeby's urgencies; level-triggered recalls",
+    on: "facts of brokers",
+};
+
+/// An order that has not ended.
+struct Open {
+    order: UnitOrder,
+    /// The end of the lease that it takes units of.
+    over: Time,
+}
+
+#[derive(Default)]
+pub(super) struct Checker {
+    open: BTreeMap<(ActorId, u64), Open>,
+    /// What has to be recalled by the next fact.
+    due: BTreeMap<ActorId, (UnitOrder, Level)>,
+}
+
+impl Check for Checker {
+    fn broker(&mut self, scene: &Scene<'_>, fact: &Fact, tally: &mut Tally) -> LawVerdict {
+        if let Some((order, level)) = self.due.remove(&scene.actor) {
+            let recalls = matches!(fact, Fact::RecallAsked(fact)
+                if fact.link == order.ticket
+                    && (fact.level.units, fact.level.from) == (level.units, level.from));
+            tally.check(recalls, || {
+                format!("{} orders units of {} and does not recall them", scene.name(), order.ticket)
+            })?;
+        }
+        match fact {
+            Fact::OrderPlaced(fact) => self.placed(scene, fact, tally),
+            Fact::OrderEnded(fact) => {
+                let known = self.open.remove(&(scene.actor, fact.order)).is_some();
+                tally.check(known, || {
+                    let (name, outcome) = (scene.name(), fact.outcome.word());
+                    format!("order {} of {name} is {outcome}, and was not open", fact.order)
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn happened(
+        &mut self,
+        scene: &Scene<'_>,
+        seen: &Observation<'_>,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let Observation::Rested { clock, .. } = seen else { return Ok(()) };
+        let range = (scene.actor, 0)..=(scene.actor, u64::MAX);
+        for ((_, number), open) in self.open.range(range) {
+            let last = open.over.plus(FREED_FOR);
+            tally.check(*clock <= last, || {
+                let (name, of) = (scene.name(), &open.order.holder.service);
+                format!("order {number} of {name} takes units of {of} until {last}, and has not ended at {clock}")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Checker {
+    fn placed(&mut self, scene: &Scene<'_>, fact: &OrderPlaced, tally: &mut Tally) -> LawVerdict {
+        let OrderPlaced { number, order, due, stay } = fact;
+        let name = scene.name();
+        let cut = scene.model.brokers.get(&scene.actor).and_then(|broker| broker.cut.get(&order.ticket));
+        let link = cut.map(|cut| cut.ticket.bottom());
+        tally.check(order.worth < order.claim && order.claimant != order.holder, || {
+            let (worth, claim) = (order.worth, order.claim);
+            format!("order {number} of {name} ends a use that is worth {worth} for a claim worth {claim}")
+        })?;
+        let at = scene.model.times.get(&scene.actor).and_then(|times| times.last().copied());
+        let told = link.and_then(|link| Some(at?.plus(link.clauses.notice?)));
+        tally.check(
+            link.is_some_and(|link| link.holder == order.holder.guest && *due < link.term.end()),
+            || format!("order {number} of {name} takes units of no ticket of {}", order.holder.guest),
+        )?;
+        tally.check(told.is_some_and(|told| told <= *due), || {
+            format!("order {number} of {name} takes units at {due}, and its notice ends at {told:?}")
+        })?;
+        let over = link.map_or(*due, |link| link.term.end());
+        self.open.insert((scene.actor, *number), Open { order: order.clone(), over });
+        let level = Level { number: 0, units: *stay, from: *due };
+        self.due.insert(scene.actor, (order.clone(), level));
+        Ok(())
+    }
+}

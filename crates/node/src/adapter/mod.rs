@@ -1,0 +1,104 @@
+//! Adapters: what connects a service with its software ([docs/ADAPTERS.md](../../../../docs/ADAPTERS.md)).
+//!
+//! An adapter is named in the definition of a service. It senses how the software is, starts and stops it, and may
+//! have it take up the units that are leased for the service. All of it may block: each service has a thread of its
+//! own, and joins and leaves run where calls of drivers do. Whatever an adapter runs has a time-out.
+
+mod adapters;
+mod command;
+mod exec;
+mod joins;
+mod kpis;
+mod registry;
+mod slurm;
+mod worker;
+
+use std::time::Duration;
+
+use tenure_core::driver::DriverError;
+use tenure_core::model::property::Properties;
+use tenure_core::service::kpi::Kpis;
+use tenure_core::service_manager::services::Found;
+use thiserror::Error;
+
+use crate::driver::record::Record;
+use crate::driver::stop::Stop;
+
+pub use adapters::Adapters;
+pub(crate) use joins::Adapted;
+pub use registry::{BadAdapter, check};
+pub(crate) use worker::Act;
+
+/// What connects one service with its software.
+///
+/// A method that blocks ends soon after its `stop` is asked for.
+pub(crate) trait Adapter: Send + Sync {
+    /// How often it is to look at the software.
+    fn every(&self) -> Duration;
+
+    /// Looks how the software is. After an error nothing is known: what was measured before grows stale.
+    fn sense(&self, stop: &Stop) -> Result<Sensed, AdapterError>;
+
+    /// Has the software begin to work. Idempotent.
+    fn start(&self, _stop: &Stop) -> Result<(), AdapterError> {
+        Err(AdapterError::Unable("start"))
+    }
+
+    /// Has the software end its work. Idempotent.
+    fn stop(&self, _stop: &Stop) -> Result<(), AdapterError> {
+        Err(AdapterError::Unable("stop"))
+    }
+
+    /// Whether units of the service join by it; if not, by the driver of the service manager.
+    fn joins(&self) -> bool {
+        false
+    }
+
+    /// Has the software take up a unit. It is called again after a crash.
+    fn join(&self, _tenancy: &Tenancy<'_>) -> Result<Properties, DriverError> {
+        Ok(Properties::default())
+    }
+
+    /// Has the software give up a unit, whether or not it was taken up. It is called again after a crash.
+    fn leave(&self, _tenancy: &Tenancy<'_>) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    /// Says how a unit is, without changing anything.
+    fn probe(&self, _record: &Record, _stop: &Stop) -> Result<Properties, DriverError> {
+        Ok(Properties::default())
+    }
+}
+
+/// How a service was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sensed {
+    /// In a word.
+    pub(crate) found: Found,
+    /// All its KPIs; none unless it runs.
+    pub(crate) kpis: Kpis,
+    /// What is wrong with it, if something is.
+    pub(crate) why: Option<String>,
+}
+
+/// Why an adapter did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AdapterError {
+    /// It does not do such things, or is not told how.
+    #[error("its adapter is not told how to {0} it")]
+    Unable(&'static str),
+    /// It failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<DriverError> for AdapterError {
+    fn from(error: DriverError) -> Self {
+        Self::Failed(error.0)
+    }
+}
+
+pub(crate) use joins::Tenancy;
+
+#[cfg(test)]
+mod tests;

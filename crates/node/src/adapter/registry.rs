@@ -1,0 +1,113 @@
+//! The adapters that come with Tenure, by name; as the registry of drivers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tenure_core::service::adapter::Adapter as Spec;
+use tenure_core::service::definition::Definition;
+use thiserror::Error;
+
+use super::{Adapter, exec, slurm};
+
+/// Where an adapter works, and for which service.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// The folder of all adapters of the service manager.
+    pub(super) home: &'a Path,
+    /// The service.
+    pub(super) service: &'a str,
+}
+
+/// Why a service cannot have its adapter.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BadAdapter {
+    /// There is none of that name.
+    #[error("there is no adapter `{name}`")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<&'static str>,
+    },
+    /// Its settings are not what it takes.
+    #[error("adapter `{name}`: {cause}")]
+    Settings {
+        /// The adapter.
+        name: &'static str,
+        /// What is wrong.
+        cause: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
+    /// What it measures would not count for as long as it takes until it measures again.
+    #[error(
+        "it looks at the software every {every:?}, and what was measured counts for {counts:?}"
+    )]
+    Seldom {
+        /// How often it looks.
+        every: Duration,
+        /// For how long what it saw counts.
+        counts: Duration,
+    },
+}
+
+impl BadAdapter {
+    /// What to do about it.
+    pub fn help(&self) -> String {
+        match self {
+            Self::Unknown { name, known } => tenure_config::suggestion(name, known.iter().copied()),
+            Self::Settings { help: Some(help), .. } => help.clone(),
+            Self::Settings { .. } => "docs/ADAPTERS.md has the settings of adapters".to_owned(),
+            Self::Seldom { .. } => {
+                "set a shorter `every`, or a longer `stale-after` of its `behaviour`".to_owned()
+            }
+        }
+    }
+}
+
+type Opener = fn(Place<'_>, serde_json::Value) -> Result<Box<dyn Adapter>, serde_json::Error>;
+
+/// A named adapter. To open one touches nothing.
+struct Known {
+    name: &'static str,
+    open: Opener,
+}
+
+const ALL: &[Known] = &[
+    Known { name: "exec", open: |place, settings| Ok(exec::open(place, read(settings)?)) },
+    Known { name: "slurm", open: |place, settings| Ok(slurm::open(place, read(settings)?)) },
+];
+
+/// Whether a service of this definition can have its adapter, if it has one; nothing is run.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check(definition: &Definition) -> Result<(), BadAdapter> {
+    let Some(spec) = &definition.adapter else { return Ok(()) };
+    let adapter = open(spec, Place { home: Path::new("/"), service: "any" })?;
+    let counts = definition.behaviour.stale_after.as_micros().unsigned_abs();
+    let (every, counts) = (adapter.every(), Duration::from_micros(counts));
+    if every >= counts {
+        return Err(BadAdapter::Seldom { every, counts });
+    }
+    Ok(())
+}
+
+/// Opens an adapter.
+pub(super) fn open(spec: &Spec, place: Place<'_>) -> Result<Box<dyn Adapter>, BadAdapter> {
+    let name = spec.name().unwrap_or_default();
+    let known = ALL.iter().find(|known| known.name == name).ok_or_else(|| BadAdapter::Unknown {
+        name: name.to_owned(),
+        known: ALL.iter().map(|known| known.name).collect(),
+    })?;
+    let opened = serde_json::to_value(spec.settings()).and_then(|value| (known.open)(place, value));
+    opened.map_err(|error| {
+        let (cause, help) = tenure_config::in_plain_words(&error.to_string());
+        BadAdapter::Settings { name: known.name, cause, help }
+    })
+}
+
+fn read<T: DeserializeOwned>(settings: serde_json::Value) -> Result<T, serde_json::Error> {
+    T::deserialize(settings)
+}

@@ -1,0 +1,121 @@
+//! What commands of Slurm printed, recorded in files; `tests/tests/system/slurm.rs` runs a Slurm.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+use tempfile::TempDir;
+use tenure_core::service::kpi::Kpis;
+use tenure_core::service_manager::services::Found;
+
+use super::super::registry::{Place, open};
+use super::super::slurm::answers::{Node, jobs, nodes};
+use super::super::slurm::measure::Counted;
+use super::spec;
+use crate::driver::stop::Stop;
+
+const NODES: &str = include_str!("recorded/slurm-22.05-nodes.txt");
+const SQUEUE: &str = include_str!("recorded/slurm-22.05-squeue.txt");
+const DOWN: &str = include_str!("recorded/slurm-22.05-ping-down.txt");
+
+fn shown(kpis: &Kpis) -> String {
+    kpis.iter().map(|(kpi, value)| format!("{kpi} {value}; ")).collect()
+}
+
+fn counted() -> Counted<'static> {
+    Counted { partition: None, ours: true, cpus: Some(2), now: 1_795_669_020 }
+}
+
+#[test]
+fn recorded_nodes_are_as_they_were() {
+    let nodes = nodes(NODES);
+    let node = |name: &str| nodes.iter().find(|node| node.name == name).unwrap();
+    let ready: Vec<&str> =
+        nodes.iter().filter(|node| node.is_ready()).map(|node| node.name.as_str()).collect();
+    assert_eq!(ready, ["c1", "c2"]);
+    assert_eq!(node("c1").comment, "tenure:00000000000000ab-u3:9");
+    assert!(!node("c1").is_free() && node("c4").is_free());
+    assert!(node("c3").is("FUTURE") && node("e1").is("DYNAMIC_NORM"));
+    assert_eq!(
+        (node("e1").address.as_str(), node("e1").partitions[0].as_str()),
+        ("127.0.1.21", "main")
+    );
+    assert!(node("c4").is_drained_by_others());
+    assert_eq!(node("c4").state(), "IDLE+DRAIN for disk");
+}
+
+#[test]
+fn recorded_jobs_make_the_kpis_with_arrays_by_their_elements() {
+    let (nodes, jobs) = (nodes(NODES), jobs(SQUEUE).unwrap());
+    // 464 elements with 2 processors, 6 with 1, and 3 whole nodes; held and dependent jobs wait for something else.
+    let kpis = "busy-units{partition=\"main\"} 2; oldest-wait{partition=\"main\"} 299s; \
+                pending-units{partition=\"main\"} 470; units{partition=\"main\"} 2; ";
+    assert_eq!(shown(&counted().kpis(&nodes, &jobs)), kpis);
+    let by_jobs = shown(&Counted { cpus: None, ..counted() }.kpis(&nodes, &jobs));
+    assert!(by_jobs.contains("pending-units{partition=\"main\"} 473;"), "{by_jobs}");
+    let elsewhere = shown(&Counted { partition: Some("big"), ..counted() }.kpis(&nodes, &jobs));
+    assert!(elsewhere.contains("pending-units{partition=\"big\"} 0;"), "{elsewhere}");
+    let none = shown(&counted().kpis(&[], &[]));
+    assert_eq!(none, "busy-units 0; oldest-wait 0s; pending-units 0; units 0; ");
+}
+
+#[test]
+fn elements_of_arrays_are_counted() {
+    let count = |elements: &str| {
+        let line = format!("PENDING|1|1|5|main,big|{elements}|Priority");
+        jobs(&line).map(|jobs| jobs[0].elements)
+    };
+    for (elements, all) in
+        [("N/A", 1), ("7", 1), ("1-2000", 2000), ("1-199:2", 100), ("[1,3,5-8]", 6), ("1-900%5", 5)]
+    {
+        assert_eq!(count(elements), Ok(all), "{elements}");
+    }
+    for wrong in ["1-", "9-1", "1-5:0", "1,...", "a"] {
+        assert!(count(wrong).unwrap_err().contains("squeue says"), "{wrong}");
+    }
+    jobs("PENDING|1").unwrap_err();
+}
+
+/// A node that is in other states than a recorded one.
+fn in_states(states: &str) -> Node {
+    let line = NODES.lines().next().unwrap().replace("State=ALLOCATED", &format!("State={states}"));
+    nodes(&line).remove(0)
+}
+
+#[test]
+fn a_node_is_ready_only_if_jobs_can_begin_on_it() {
+    for (states, ready) in [
+        ("IDLE", true),
+        ("MIXED+DYNAMIC_NORM", true),
+        ("IDLE*", true),
+        ("IDLE+NOT_RESPONDING", false),
+        ("ALLOCATED+DRAIN", false),
+        ("DOWN", false),
+        ("FUTURE", false),
+    ] {
+        assert_eq!(in_states(states).is_ready(), ready, "{states}");
+    }
+}
+
+#[test]
+fn a_node_of_a_pool_that_is_forgotten_with_its_jobs_counts_still() {
+    let forgotten = in_states("FUTURE");
+    assert!(forgotten.is_forgotten() && !nodes(NODES).iter().any(Node::is_forgotten));
+    let kpis = shown(&counted().kpis(&[forgotten, in_states("ALLOCATED+DRAIN")], &[]));
+    assert!(kpis.contains("busy-units{partition=\"main\"} 1;"), "{kpis}");
+}
+
+#[test]
+fn a_controller_that_is_down_has_failed_and_is_no_empty_queue() {
+    let home = TempDir::new().unwrap();
+    // A `scontrol` that answers as the recorded one did, and a `squeue` as one without a controller may.
+    let command = home.path().join("scontrol");
+    fs::write(&command, format!("#!/bin/sh\ncat <<'END'\n{DOWN}END\nexit 1\n")).unwrap();
+    fs::set_permissions(&command, fs::Permissions::from_mode(0o700)).unwrap();
+    let settings = json!({ "name": "slurm", "commands": home.path(), "conf": "/dev/null" });
+    let adapter = open(&spec(&settings), Place { home: home.path(), service: "batch" }).unwrap();
+    let sensed = adapter.sense(&Stop::new().unwrap()).unwrap();
+    assert_eq!((sensed.found, sensed.kpis.count()), (Found::Failed, 0));
+    let why = sensed.why.unwrap();
+    assert!(why.contains("Slurmctld(primary) at vm is DOWN"), "{why}");
+}

@@ -1,0 +1,189 @@
+//! Services of guests: they are defined, measured, stopped and forgotten, while brokers move units between them.
+
+use tenure_core::actor::Role;
+use tenure_core::broker::facts as broker;
+use tenure_core::broker::mapper::{BrokerMapper, Budget};
+use tenure_core::broker::orders::OrderOutcome;
+use tenure_core::mapper::registry::Registry;
+use tenure_core::mapper::slo::Slo as Follower;
+use tenure_core::mapper::urgency::policy::Known;
+use tenure_core::mapper::urgency::{Recalls, Urgency};
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::Expr;
+use tenure_core::model::time::Span;
+use tenure_core::service::definition::{Behaviour, Definition, Mode};
+use tenure_core::service::kpi::Kpis;
+use tenure_core::service::slo::Slo;
+use tenure_core::service_manager::Command;
+use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
+use tenure_core::service_manager::services::{Found, ServiceCommand};
+use tenure_expr::Quantity;
+
+use super::world::World;
+
+/// The services of each guest, if it has any.
+const SERVICES: [&str; 2] = ["pages", "jobs"];
+
+/// A guest's mapper: that of its plans, and beside it that of its services, which asks one broker.
+pub(super) struct PlannerAndFollower {
+    planner: Box<dyn ServiceManagerMapper>,
+    follower: Box<dyn ServiceManagerMapper>,
+}
+
+impl PlannerAndFollower {
+    pub(super) fn of(planner: Box<dyn ServiceManagerMapper>, broker: &Name) -> Self {
+        let settings = toml::Table::from_iter([("broker".to_owned(), broker.as_str().into())]);
+        let settings = toml::Value::Table(settings);
+        let mut settings = <dyn erased_serde::Deserializer<'_>>::erase(settings);
+        let follower = Registry::default().service_manager("slo", &mut settings);
+        let follower = follower.unwrap_or_else(|_| Box::new(Follower::default()));
+        Self { planner, follower }
+    }
+}
+
+impl ServiceManagerMapper for PlannerAndFollower {
+    fn decide(&self, view: &View) -> Decision {
+        let Decision { asks, revisions, extensions, flexes, closes, memo, wake, .. } =
+            self.follower.decide(view);
+        let mut plans = self.planner.decide(view);
+        plans.asks.extend(asks);
+        plans.revisions.extend(revisions);
+        plans.extensions.extend(extensions);
+        plans.flexes.extend(flexes);
+        plans.closes.extend(closes);
+        let wake = plans.wake.into_iter().chain(wake).min();
+        Decision { memo, wake, ..plans }
+    }
+}
+
+/// The mapper of brokers that move units between services. Leases last for `term`.
+pub(super) fn mover(term: Span) -> Box<dyn BrokerMapper> {
+    let part = |n: i64| Span::from_micros(term.as_micros() / n);
+    let budget = Some(Budget { percent: 50, window: term.min(Span::DAY) });
+    let stable_for = part(60).min(Span::HOUR);
+    let recalls = Recalls { min_tenure: part(10), budget, stable_for, ..Recalls::default() };
+    Box::new(Urgency::new(Known::default()).with_recalls(recalls))
+}
+
+/// What a long simulation must show of orders.
+#[expect(clippy::wildcard_enum_match_arm, reason = "all others show nothing of orders")]
+fn point(fact: &broker::Fact) -> Option<&'static str> {
+    match fact {
+        broker::Fact::OrderPlaced(_) => Some("units are ordered for a service"),
+        broker::Fact::OrderEnded(fact) => Some(match fact.outcome {
+            OrderOutcome::Delivered => "an order is delivered",
+            OrderOutcome::Cancelled => "an order is cancelled",
+        }),
+        _ => None,
+    }
+}
+
+impl World {
+    /// Notes what brokers do with services.
+    pub(super) fn handle_orders(&mut self, fact: &broker::Fact) {
+        if let Some(point) = point(fact) {
+            self.watch.point(point);
+        }
+    }
+
+    /// Some guest defines, measures or forgets a service.
+    pub(super) fn tend_services(&mut self) {
+        if !self.setting.services || self.healed || !self.services.percent(70) {
+            return;
+        }
+        let guests = self.of_role(Role::ServiceManager);
+        let Some(&who) = self.services.pick(&guests) else { return };
+        let service = Name::literal(SERVICES[self.services.below(SERVICES.len())]);
+        let command = match self.services.below(10) {
+            0 => ServiceCommand::Define { service, definition: self.definition() },
+            1 => ServiceCommand::Remove { service },
+            _ => self.report(service),
+        };
+        self.service_soon(who, command);
+    }
+
+    /// Every guest begins with its services.
+    pub(super) fn define_services(&mut self) {
+        if !self.setting.services {
+            return;
+        }
+        for who in self.of_role(Role::ServiceManager) {
+            for service in SERVICES.map(Name::literal) {
+                let definition = self.definition();
+                self.service_soon(who, ServiceCommand::Define { service, definition });
+            }
+        }
+    }
+
+    /// All services are stopped and forgotten in the end, so that their leases end.
+    pub(super) fn stop_services(&mut self) {
+        if !self.setting.services {
+            return;
+        }
+        for who in self.of_role(Role::ServiceManager) {
+            for service in SERVICES.map(Name::literal) {
+                let (kpis, seen) = (Kpis::default(), Found::Stopped);
+                let report = ServiceCommand::Report { service: service.clone(), kpis, seen };
+                // By then all are up again, and what was said of services before has come.
+                let at = self.now.plus(self.setting.term);
+                self.command(at, who, Command::Service(report));
+                let remove = Command::Service(ServiceCommand::Remove { service });
+                self.command(at.plus(Span::SECOND), who, remove);
+            }
+        }
+    }
+
+    fn service_soon(&mut self, who: usize, command: ServiceCommand) {
+        let most = Span::from_micros(self.setting.term.as_micros() / 2);
+        let at = self.now.plus(self.services.scaled(Span::SECOND, most));
+        self.command(at, who, Command::Service(command));
+    }
+
+    fn definition(&mut self) -> Box<Definition> {
+        let (term, sampler) = (self.setting.term, &mut self.services);
+        let part = |n: i64| Span::from_micros((term.as_micros() / n).max(1));
+        let slo = |rule: Option<&str>, want: &str, urgency| {
+            Some(Slo {
+                rule: rule.map(Expr::parse_measured).transpose().ok()?,
+                want: Expr::parse_measured(want).ok()?,
+                urgency,
+                resource: Name::literal("node"),
+                requirement: None,
+            })
+        };
+        let slos = [
+            ("busy", slo(None, "busy", sampler.count(0, 80))),
+            ("wait", slo(Some("pending < 2"), "busy + pending", sampler.count(0, 80))),
+        ];
+        let slo = slos.into_iter().filter_map(|(name, slo)| Some((Name::literal(name), slo?)));
+        let behaviour = Behaviour {
+            mode: if sampler.percent(90) { Mode::Managed } else { Mode::Unmanaged },
+            most: sampler.percent(30).then(|| sampler.count(1, 4)),
+            least: 0,
+            term,
+            idle_after: part(4),
+            stale_after: if sampler.percent(30) { part(2) } else { term.times(2) },
+            recallable: sampler.percent(85),
+            notice: sampler.scaled(Span::SECOND, part(8)),
+            min_tenure: sampler.scaled(Span::SECOND, part(4)),
+        };
+        Box::new(Definition { slo: slo.collect(), behaviour, ..Definition::default() })
+    }
+
+    fn report(&mut self, service: Name) -> ServiceCommand {
+        let sampler = &mut self.services;
+        let mut kpis = Kpis::default();
+        for (kpi, most) in [("busy", 4), ("pending", 5)] {
+            // Some are not measured.
+            if let Some(kpi) = kpi.parse().ok().filter(|_| sampler.percent(95)) {
+                kpis.insert(kpi, Quantity::number(sampler.between(0, most)));
+            }
+        }
+        let seen = match sampler.below(20) {
+            0 => Found::Failed,
+            1 => Found::Stopped,
+            _ => Found::Running,
+        };
+        ServiceCommand::Report { service, kpis, seen }
+    }
+}

@@ -1,0 +1,198 @@
+//! Services whose adapters connect them with software, here with programs and files.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tenure_tests::root;
+use tenure_wait::{DEADLINE, eventually};
+
+use crate::deployment::{Deployment, stderr};
+
+/// A service manager with the service `batch`, of which the software is the files of a folder: its sense program
+/// prints `kpis`, ends with the code in `code`, and hangs while there is `hang`.
+fn config(folder: &Path) -> String {
+    let config = fs::read_to_string(root().join("config/services.toml")).expect("a file");
+    let config = config.replace("name = \"slo\"", "name = \"slo\", ask-every = \"1s\"");
+    let shell = |script: &str| format!("['/bin/sh', '-c', 'cd {} && {script}']", folder.display());
+    let sense = shell("test -e hang && exec tail -f hang; cat kpis; exit $(cat code)");
+    let step = shell("echo $TENURE_STEP $TENURE_SERVICE $TENURE_LEASE >>steps");
+    format!(
+        "{config}\n[service-manager.guest.service.batch]\n\
+         slo.busy = {{ want = 'busy-units', urgency = 60 }}\n\
+         behaviour.stale-after = '3s'\n\
+         adapter.name = 'exec'\n\
+         adapter.every = '200ms'\n\
+         adapter.timeout = '1s'\n\
+         adapter.sense = {sense}\n\
+         adapter.start = {}\n\
+         adapter.stop = {}\n\
+         adapter.join = {step}\n\
+         adapter.leave = {step}\n",
+        shell("echo 0 >code"),
+        shell("echo 3 >code"),
+    )
+}
+
+struct Software {
+    folder: tempfile::TempDir,
+    deployment: Deployment,
+}
+
+impl Software {
+    fn started(kpis: &str, code: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text);
+        write("kpis", kpis).and_then(|()| write("code", code)).expect("files");
+        let config = config(folder.path());
+        let deployment = Deployment::of(&config, tempfile::tempdir().expect("a folder"));
+        Self { folder, deployment }
+    }
+
+    /// Replaces a file as a whole.
+    fn write(&self, name: &str, text: &str) {
+        let new = self.folder.path().join("new");
+        fs::write(&new, text).expect("a file");
+        fs::rename(new, self.folder.path().join(name)).expect("a file");
+    }
+
+    fn steps(&self) -> Vec<String> {
+        let steps = fs::read_to_string(self.folder.path().join("steps")).unwrap_or_default();
+        steps.lines().map(str::to_owned).collect()
+    }
+
+    fn show(&self) -> Value {
+        self.deployment.json("service show batch")
+    }
+
+    #[track_caller]
+    fn becomes(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        eventually(DEADLINE, what, || Some(self.show()).filter(|service| is_so(service)))
+    }
+
+    #[track_caller]
+    fn is(&self, state: &str) -> Value {
+        self.becomes(state, |service| service["state"] == state)
+    }
+}
+
+#[test]
+fn an_adapter_measures_a_service_and_joins_its_units_also_after_a_kill() {
+    let mut software = Software::started("busy_units 2\n", "0");
+    eventually(DEADLINE, "two units that joined", || software.steps().len() == 2);
+    let service = software.becomes("two units", |service| service["demands"][0]["held"] == 2);
+    assert_eq!(service["kpis"]["busy-units"], "2");
+    assert_eq!(
+        (&service["adapter"]["name"], &service["adapter"]["error"]),
+        (&"exec".into(), &Value::Null)
+    );
+    assert!(
+        software.steps().iter().all(|step| step.starts_with("join batch 1")),
+        "{:?}",
+        software.steps()
+    );
+
+    software.deployment.end("-KILL");
+    software.write("kpis", "busy_units{queue=\"a\"} 3\n");
+    software.deployment.restart_up();
+    eventually(DEADLINE, "a third unit", || software.steps().len() == 3);
+    software.becomes("three units", |service| service["demands"][0]["held"] == 3);
+    // A definition that is changed while it runs holds at once; units are left as they were joined.
+    let file = software.deployment.data.path().join("batch.toml");
+    let text = "slo.busy = { want = 'busy-units', urgency = 60 }\n\
+                adapter = { name = 'exec', sense = ['/bin/echo', 'busy-units=0'] }";
+    fs::write(&file, text).expect("a file");
+    software.deployment.json(&format!("service add guest/batch {}", file.display()));
+    software.becomes("another KPI", |service| service["kpis"]["busy-units"] == "0");
+    software.deployment.close_all();
+    let left = || software.steps().iter().filter(|step| step.starts_with("leave batch")).count();
+    eventually(DEADLINE, "all units to be left", || left() == 3);
+}
+
+#[test]
+fn a_service_is_seen_to_fail_and_to_be_stopped_and_what_hangs_says_nothing() {
+    let software = Software::started("busy_units 0\n", "0");
+    software.is("running");
+    software.write("code", "1");
+    software.is("error");
+    let says = "the sense program says that it failed (exit status: 1)";
+    software.becomes("why it failed", |service| service["adapter"]["error"] == says);
+    let shown = software.deployment.tenure("service show batch");
+    let shown = String::from_utf8(shown.stdout).expect("text");
+    assert!(shown.contains("adapter exec: the sense program"), "{shown}");
+    software.write("code", "3");
+    let stopped = software.is("stopped");
+    assert_eq!(stopped["kpis"], serde_json::json!({}));
+    software.write("code", "0");
+    software.is("running");
+
+    software.write("hang", "");
+    software.is("unknown");
+    let says = "the sense program took longer than 1s";
+    software.becomes("why it is unknown", |service| service["adapter"]["error"] == says);
+    fs::remove_file(software.folder.path().join("hang")).expect("a file");
+    software.is("running");
+    software.write("kpis", "busy_units many\n");
+    let says = "sense: line 1 (`busy_units many`): `many` is no number";
+    software.becomes("an error", |service| service["adapter"]["error"] == says);
+}
+
+#[test]
+fn a_service_is_started_and_stopped_by_its_adapter_unless_that_cannot() {
+    let software = Software::started("busy_units 0\n", "3");
+    software.is("stopped");
+    for (act, state) in [("start", "running"), ("start", "running"), ("stop", "stopped")] {
+        let found = software.deployment.json(&format!("service {act} guest/batch"));
+        assert_eq!(found["state"], state);
+    }
+    let file = software.deployment.data.path().join("batch.toml");
+    for (adapter, says) in [
+        ("adapter = { name = 'exec', sense = ['/bin/true'] }", "is not told how to stop it"),
+        ("", "service guest/batch has no adapter"),
+    ] {
+        fs::write(&file, adapter).expect("a file");
+        software.deployment.json(&format!("service add guest/batch {}", file.display()));
+        let refused = software.deployment.tenure("service stop batch");
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(says), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn an_adapter_that_is_not_known_or_set_wrongly_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut deployment = Deployment::of(
+        &fs::read_to_string(root().join("config/services.toml")).expect("a file"),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let file = deployment.data.path().join("bad.toml");
+    for (adapter, says) in [
+        ("name = 'exek'", "there is no adapter `exek`; did you mean `exec`?"),
+        ("name = 'slurm'\npool = ['c[1-4]']", "`c[1-4]` is no name of a node"),
+        ("sense = ['/bin/true']", "its adapter has a `name`"),
+        ("name = 'exec'\ntimout = '1s'", "adapter `exec`: unknown key `timout`"),
+        ("name = 'exec'\nsense = [3]", "a list of texts"),
+    ] {
+        fs::write(&file, format!("[adapter]\n{adapter}\n")).expect("a file");
+        let refused = deployment.tenure(&format!("service add guest/batch {}", file.display()));
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("bad.toml: "), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(says), "{}", stderr(&refused));
+    }
+    for name in ["exec", "slurm"] {
+        let file = root().join(format!("config/services/{name}.toml"));
+        let added = deployment.json(&format!("service add guest/batch {}", file.display()));
+        assert_eq!(added["adapter"]["name"], name);
+    }
+    deployment.end("-TERM");
+    let config = config(folder.path());
+    for (bad, says) in [
+        (config.replace("'exec'", "'exek'"), "service `batch`: there is no adapter `exek`"),
+        (config.replace("adapter.every", "adapter.often"), "unknown key `often`"),
+        (config.replace("'200ms'", "'3s'"), "what was measured counts for 3s"),
+    ] {
+        let refused = deployment.fails_with(&bad);
+        assert!(stderr(&refused).contains(says), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("live.toml:"), "{}", stderr(&refused));
+    }
+}

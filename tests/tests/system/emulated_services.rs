@@ -1,0 +1,69 @@
+//! Services, emulated: units move to whom they are worth most, and then rest.
+
+use serde_json::Value;
+use tenure_tests::{emulate, run};
+
+fn emulated(scenario: &str, overrides: &[&str]) -> Vec<Value> {
+    let (code, runs) = emulate(scenario, overrides);
+    assert_eq!(code, 0, "{runs:?}");
+    runs
+}
+
+/// How many units each service has in the end.
+fn units(run: &Value) -> Vec<(&str, u64)> {
+    let services = run["services"].as_array().expect("services");
+    let unit = |service: &'_ Value| service["units_end"].as_u64().expect("a number");
+    services.iter().map(|of| (of["name"].as_str().expect("a name"), unit(of))).collect()
+}
+
+fn sum(run: &Value, field: &str) -> f64 {
+    let services = run["services"].as_array().expect("services");
+    services.iter().map(|service| service[field].as_f64().expect("a number")).sum()
+}
+
+#[test]
+fn the_example_of_hedeby_ends_as_its_document_says() {
+    let runs = emulated("config/emulations/hedeby.toml", &[]);
+    let [taking_nothing, at_once, within_bounds] = &runs[..] else { panic!("{runs:?}") };
+    assert_eq!(units(taking_nothing), [("a/work", 3), ("b/work", 2), ("pool/spare", 1)]);
+    assert_eq!(taking_nothing["moves"], 0);
+    for moved in [at_once, within_bounds] {
+        assert_eq!(units(moved), [("a/work", 2), ("b/work", 4), ("pool/spare", 0)], "{moved}");
+        assert_eq!(moved["swings"], 0, "{moved}");
+    }
+    assert_eq!(within_bounds["moves"], 2);
+    // The rest lasts.
+    let long = emulated("config/emulations/hedeby.toml", &["horizon=3d"]);
+    for (long, short) in long.iter().zip(&runs) {
+        assert_eq!((&long["moves"], units(long)), (&short["moves"], units(short)));
+    }
+}
+
+#[test]
+fn a_batch_system_and_a_web_site_share_nodes() {
+    let runs = emulated("config/emulations/services.toml", &[]);
+    let [taking_nothing, at_once, within_bounds] = &runs[..] else { panic!("{runs:?}") };
+    assert_eq!(taking_nothing["moves"], 0);
+    let moves = |run: &Value| run["moves"].as_u64().expect("a number");
+    assert!(moves(within_bounds) <= moves(at_once), "{runs:?}");
+    for run in &runs {
+        assert!(sum(run, "jobs_done") >= 14.0, "{run}");
+    }
+    assert!(sum(within_bounds, "lost_unit_s") <= sum(at_once, "lost_unit_s"), "{runs:?}");
+}
+
+#[test]
+fn what_is_wrong_with_a_model_is_said_with_its_place() {
+    let wrong = |set: &str| {
+        let output = run(&["emulate", "config/emulations/hedeby.toml", "--set", set]);
+        assert_eq!(output.status.code(), Some(2), "{set}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let work = "service-manager.a.service.work";
+    let game = wrong(&format!("{work}.model={{ kind = \"game\" }}"));
+    assert!(game.contains("known: batch, web"), "{game}");
+    let jobs = wrong(&format!("{work}.model={{ kind = \"batch\" }}"));
+    assert!(jobs.contains("the batch service of `a` has no jobs"), "{jobs}");
+    let want = wrong(&format!("{work}.slo.more.want=\"load +\""));
+    assert!(want.contains("service.work"), "{want}");
+}
