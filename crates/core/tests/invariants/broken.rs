@@ -32,7 +32,7 @@ use crate::common::{
     BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, properties, signer,
     term, units,
 };
-use crate::lives::{Tape, honest, planned, stacked};
+use crate::lives::{Tape, honest, moved, planned, stacked};
 
 /// A change of an honest life, the law that it breaks, and part of the expected report.
 struct Breach {
@@ -413,6 +413,29 @@ const BREACHES: &[Breach] = &[
         let place = tape.nth(GUEST, "service-manager.plan-accepted", 0);
         tape.insert_after(place, What::Called(GUEST, call));
     }),
+    breach("S25", "ends a use that is worth 50 for a claim worth 50", |tape| {
+        *tape = moved();
+        let order = placed(tape);
+        order.order.worth = order.order.claim;
+    }),
+    breach("S25", "does not recall them", |tape| {
+        *tape = moved();
+        placed(tape).stay = 0;
+    }),
+    breach("S25", "and its notice ends at", |tape| {
+        *tape = moved();
+        placed(tape).due = at(1);
+    }),
+    breach("S25", "takes units of no ticket of", |tape| {
+        *tape = moved();
+        placed(tape).order.holder.guest = id(RIVAL);
+        placed(tape).order.claimant.guest = id(GUEST);
+    }),
+    breach("S25", "order 2 of broker is delivered, and was not open", |tape| {
+        *tape = moved();
+        let broker::Fact::OrderEnded(fact) = tape.broker("broker.order-ended", 0) else { panic!() };
+        fact.order = 2;
+    }),
 ];
 
 fn entry(at: Time, fact: impl Into<Fact>) -> Entry {
@@ -457,6 +480,11 @@ fn extended(tape: &mut Tape) -> &mut site_authority::LeaseExtended {
 fn proposed(tape: &mut Tape, n: usize) -> &mut service_manager::PlanProposed {
     let fact = tape.guest(GUEST, "service-manager.plan-proposed", n);
     let service_manager::Fact::PlanProposed(fact) = fact else { panic!() };
+    fact
+}
+
+fn placed(tape: &mut Tape) -> &mut broker::OrderPlaced {
+    let broker::Fact::OrderPlaced(fact) = tape.broker("broker.order-placed", 0) else { panic!() };
     fact
 }
 

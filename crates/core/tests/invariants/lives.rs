@@ -4,20 +4,29 @@ use std::collections::BTreeMap;
 
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::mapper::slo::Slo as Follower;
+use tenure_core::mapper::urgency::policy::Known;
+use tenure_core::mapper::urgency::{Recalls, Urgency};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
+use tenure_core::service::definition::{Behaviour, Definition};
+use tenure_core::service::kpi::Kpis;
+use tenure_core::service::slo::Slo;
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts as service_manager;
-use tenure_core::service_manager::mapper::Ask;
+use tenure_core::service_manager::mapper::{Ask, ServiceManagerMapper};
 use tenure_core::service_manager::plan::{
     HOLD, PackageReport, PlanCommand, PlanRequest, WantedPackages, WantedPart,
 };
+use tenure_core::service_manager::services::{Found, ServiceCommand};
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::link::{LinkHash, SignedLink};
 use tenure_core::wire::recall::Accepts;
 use tenure_core::wire::request::Item;
+use tenure_expr::{Expr, Quantity};
 use tenure_laws::{Auditor, Bounds, Law, Participants, Violation};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
@@ -244,6 +253,59 @@ pub(crate) fn planned() -> Tape {
     world.ask(RIVAL, ask_for(1, 0, HOUR));
     world.advance(3 * HOUR);
     Tape::of(world)
+}
+
+/// Two services that have all units between them, of which the one comes to want more, at a greater urgency.
+pub(crate) fn moved() -> Tape {
+    let broker_mapper = || -> Box<dyn BrokerMapper> {
+        let (min_tenure, stable_for) = (Span::ZERO, Span::ZERO);
+        let recalls = Recalls { min_tenure, stable_for, ..Recalls::default() };
+        Box::new(Urgency::new(Known::default()).with_recalls(recalls))
+    };
+    let guest_mapper = || -> Box<dyn ServiceManagerMapper> { Box::new(Follower::default()) };
+    let scene =
+        Scene { audited: true, suspicious: true, broker_mapper, guest_mapper, ..Scene::default() };
+    let mut world = scene.open();
+    for (who, urgency, units) in [(GUEST, 10, 4), (RIVAL, 50, 0), (RIVAL, 50, 1)] {
+        serve(&mut world, who, urgency, units);
+    }
+    world.advance(1200);
+    for who in [GUEST, RIVAL] {
+        let report =
+            ServiceCommand::Report { service: work(), kpis: Kpis::default(), seen: Found::Stopped };
+        world.command(who, GuestCommand::Service(report));
+    }
+    world.advance(6 * HOUR);
+    Tape::of(world)
+}
+
+fn work() -> Name {
+    Name::literal("work")
+}
+
+/// Has a guest have a service that wants so many units at an urgency.
+fn serve(world: &mut World, who: u8, urgency: u32, units: i64) {
+    let slo = Slo {
+        rule: None,
+        want: Expr::parse_measured("wanted").unwrap(),
+        urgency,
+        resource: Name::literal("node"),
+        requirement: None,
+    };
+    let behaviour = Behaviour {
+        stale_after: Span::DAY,
+        notice: Span::MINUTE,
+        min_tenure: Span::MINUTE,
+        ..Behaviour::default()
+    };
+    let slo = [(Name::literal("all"), slo)].into();
+    let definition = Box::new(Definition { slo, behaviour, ..Definition::default() });
+    let define = ServiceCommand::Define { service: work(), definition };
+    world.command(who, GuestCommand::Service(define));
+    let mut kpis = Kpis::default();
+    assert!(kpis.insert("wanted".parse().unwrap(), Quantity::number(units)));
+    let report = ServiceCommand::Report { service: work(), kpis, seen: Found::Running };
+    world.command(who, GuestCommand::Service(report));
 }
 
 /// Has the first receipt credited as soon as its site has signed it, before its holder has shown it.
