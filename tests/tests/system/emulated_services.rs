@@ -56,7 +56,7 @@ fn a_batch_system_and_a_web_site_share_nodes() {
 fn what_is_wrong_with_a_model_is_said_with_its_place() {
     let wrong = |set: &str| {
         let output = run(&["emulate", "config/emulations/hedeby.toml", "--set", set]);
-        assert_eq!(output.status.code(), Some(2), "{set}");
+        assert_eq!(output.status.code(), Some(1), "{set}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let work = "service-manager.a.service.work";

@@ -28,11 +28,11 @@ use crate::wire::need::{MAX_NAMED, Need, Want};
 
 /// What brokers were told last of the services, by broker and service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Needs(BTreeMap<(ActorId, SliceName), Told>);
+pub(crate) struct Needs(BTreeMap<(ActorId, SliceName), Stated>);
 
 /// What a broker was told last of a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Told {
+struct Stated {
     revision: u64,
     wants: Vec<Want>,
     noted: bool,
@@ -150,7 +150,7 @@ impl ServiceManager {
 
     pub(super) fn need_stated(&mut self, at: Time, fact: &NeedStated) {
         let NeedStated { broker, need } = fact;
-        let told = Told { revision: need.revision, wants: need.wants.clone(), noted: false };
+        let told = Stated { revision: need.revision, wants: need.wants.clone(), noted: false };
         let before = self.state.needs.0.insert((*broker, need.service.clone()), told);
         if let Some(before) = before {
             self.state.pending.settle(&Obligation::Need(before.revision));
