@@ -32,6 +32,14 @@ pub(crate) fn peer(name: &str, role: &str, id: &str, address: Option<&str>) -> S
     format!("[peer.{name}]\nrole = \"{role}\"\nid = \"{id}\"\n{address}")
 }
 
+/// Waits until a site has delegated to a broker: it dials again, after a pause, if the broker was not up yet.
+fn can_sell(broker: &Deployment) {
+    eventually(DEADLINE, "units to sell", || {
+        let brokers = broker.json("broker list");
+        brokers[0]["delegations"].as_array().is_some_and(|all| !all.is_empty())
+    });
+}
+
 /// A site, its broker and a guest, each in a process of its own.
 pub(crate) struct Trio {
     pub(crate) site: Deployment,
@@ -58,6 +66,7 @@ pub(crate) fn trio() -> Trio {
         &format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{guest}"),
         at_broker,
     );
+    can_sell(&broker);
     let guest = Deployment::of(&format!("[service-manager.guest]\n{alpha}{exchange}"), at_guest);
     Trio { site, of_site, broker, guest }
 }
@@ -145,6 +154,7 @@ impl Apart {
         let site = Deployment::of(&config, at_site);
         let config = format!("listen = \"{of_broker}\"\n[broker.exchange]\n{alpha}{known_guest}");
         let broker = Deployment::of(&config, at_broker);
+        can_sell(&broker);
         let guest = Deployment::of(&format!("[service-manager.guest]\n{exchange}"), at_guest);
         Self { site, broker, guest, address, of_broker, id }
     }
@@ -229,7 +239,8 @@ fn a_guest_whose_ticket_says_nothing_to_the_site_is_let_in_by_its_brokers_endors
     let site = Deployment::of(&config, at_site);
     let config =
         format!("listen = \"{broker_address}\"\n[broker.exchange]\n{alpha}{}", guests.concat());
-    let _broker = Deployment::of(&config, at_broker);
+    let broker = Deployment::of(&config, at_broker);
+    can_sell(&broker);
     let config = format!("[service-manager.teacher]\n[service-manager.pupil]\n{exchange}");
     let guests = Deployment::of(&config, at_guests);
     guests.json("keys rotate teacher");
