@@ -214,6 +214,10 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) until: Option<Span>,
 
+    /// Have guests run services in some of the seeds, between which brokers move units
+    #[arg(long)]
+    pub(crate) services: bool,
+
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: SummaryFormat,

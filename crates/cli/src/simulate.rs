@@ -48,6 +48,7 @@ pub(crate) fn simulate(args: &SimulateArgs, console: &mut Console<'_>) -> Result
         without: args.without.iter().copied().collect(),
         until: args.until.map(|until| Time::ZERO.plus(until)),
         traced: false,
+        services: args.services,
     };
     let start = Instant::now();
     let total = run_all(args, &options, console.terminal);
@@ -143,6 +144,9 @@ fn again(seed: u64, options: &Options) -> String {
     if let Some(until) = options.until {
         again.push_str(&format!(" --until {}us", until.as_micros()));
     }
+    if options.services {
+        again.push_str(" --services");
+    }
     again
 }
 
@@ -162,6 +166,7 @@ mod tests {
             jobs: None,
             without: Vec::new(),
             until: None,
+            services: false,
             output: SummaryFormat::Table,
         };
         let broken = |seed| {
@@ -204,7 +209,7 @@ mod tests {
     fn the_command_for_a_seed_names_what_was_left_out() {
         let without = [Family::ALL[0]].into();
         let until = Some(Time::from_secs(3));
-        let again = again(5, &Options { without, until, traced: false });
+        let again = again(5, &Options { without, until, ..Options::default() });
         let family = Family::ALL[0];
         let wanted = format!("--seeds 1 --start 5 --without '{family}' --until 3000000us");
         assert!(again.ends_with(&wanted), "{again}");
