@@ -8,29 +8,24 @@
 #![allow(clippy::print_stdout, reason = "it prints what it has measured")]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has nothing to say")]
 
+mod common;
+
 use std::error::Error;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use std::{env, fs};
 
+use common::{Random, Trader, processor_time};
 use plotters::prelude::*;
-use rustix::time::{ClockId, clock_gettime};
-use tenure_core::actor::effect::{Input, Output};
-use tenure_core::actor::{Actor as _, Peer, Peers, Role, Setup};
-use tenure_core::broker::Broker;
 use tenure_core::broker::machine::State;
-use tenure_core::broker::mapper::BrokerMapper as _;
 use tenure_core::mapper::fcfs::Fcfs;
-use tenure_core::model::identity::{ActorId, Scheme, Signer};
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
-use tenure_core::model::resource::{Attributes, Constraints};
 use tenure_core::model::slice::RequestId;
-use tenure_core::model::time::{Span, Term, Time};
-use tenure_core::ticket::Ticket;
-use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
+use tenure_core::model::time::{Span, Time};
 use tenure_core::wire::credentials::Credentials;
-use tenure_core::wire::message::{Envelope, Header, Message, Sequence};
+use tenure_core::wire::message::Message;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::request::{Item, Request};
@@ -45,31 +40,11 @@ const SITES: u8 = 4;
 const GUESTS: u8 = 40;
 const YEAR: Span = Span::DAY.times(365);
 
-/// The numbers of a linear congruential generator (Knuth's MMIX), so that each run is the same.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % most
-    }
-}
-
 struct LoadedBroker {
-    broker: Broker,
+    seller: Trader,
     guests: Vec<(ActorId, Credentials)>,
     random: Random,
     requests: u64,
-}
-
-/// What this thread has used of a processor: that others use it too does not count.
-fn processor_time() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap())
-}
-
-fn signer(who: u8) -> Signer {
-    Signer::from_seed(Scheme::None, [who; 32])
 }
 
 fn main() {
@@ -166,19 +141,9 @@ fn plot(points: &[Point; 4]) -> Result<String, Box<dyn Error>> {
 impl LoadedBroker {
     /// A broker whose sites have so much that about two thirds of a year are booked.
     fn new(bookings: u64) -> Self {
-        let id = |who: u8| signer(who).id();
-        let sites = (0..SITES).map(|n| (id(200 + n), Role::SiteAuthority, format!("site-{n}")));
-        let guests = (0..GUESTS).map(|n| (id(100 + n), Role::ServiceManager, format!("guest-{n}")));
-        let peer = |(id, role, name): (ActorId, Role, String)| {
-            (id, Peer { name: Name::new(&name).unwrap(), role })
-        };
-        let peers: Peers = sites.chain(guests).map(peer).collect();
-        let signed = signer(1);
-        let name = Name::literal("exchange");
-        let setup = Setup { name, signer: signed, margin: Span::SECOND, peers };
         let mut loaded = Self {
-            broker: Broker::new(setup),
-            guests: (0..GUESTS).map(|n| (id(100 + n), Credentials::new(signer(100 + n)))).collect(),
+            seller: Trader::new(SITES, GUESTS),
+            guests: (0..GUESTS).map(Trader::guest).collect(),
             random: Random(7),
             requests: 0,
         };
@@ -188,38 +153,10 @@ impl LoadedBroker {
         let units = NonZeroU32::new((units.ceil() as u32).max(8)).unwrap();
         for site in 0..SITES {
             for (number, resource) in [(1, "node"), (2, "gpu")] {
-                loaded.delegate(200 + site, number, resource, units);
+                loaded.seller.delegate(site, number, resource, units);
             }
         }
         loaded
-    }
-
-    fn delegate(&mut self, site: u8, delegation: u64, resource: &'static str, units: NonZeroU32) {
-        let site = signer(site);
-        let link = Link {
-            parent: None,
-            issuer: site.id(),
-            holder: signer(1).id(),
-            resource: Name::literal(resource),
-            units,
-            term: Term::lasting(Time::ZERO, YEAR.times(2)).unwrap(),
-            constraints: Constraints::NONE,
-            clauses: Clauses::NONE,
-            delegation: Some(Generation { delegation, generation: 0 }),
-            extends: None,
-            serial: delegation,
-        };
-        let ticket = Ticket::root_of(SignedLink::sign(link, &site));
-        let message = Message::Delegate { ticket, attributes: Attributes::new() };
-        let from = site.id();
-        self.hand(from, &mut Credentials::new(site), message);
-    }
-
-    fn hand(&mut self, from: ActorId, credentials: &mut Credentials, message: Message) {
-        let sequence = Sequence { position: 0, index: 0 };
-        let header = Header { from, to: signer(1).id(), sequence, at: Time::ZERO };
-        let sealed = Envelope { header, message }.seal(credentials);
-        self.broker.handle(Time::ZERO, Input::Message(sealed), &mut Output::default());
     }
 
     /// Puts a request to the broker and has it decided; answers how long that took.
@@ -229,15 +166,17 @@ impl LoadedBroker {
         let (origin, mut credentials) = (self.guests[guest].0, self.guests[guest].1.clone());
         request.id = RequestId { origin, number: self.requests };
         let begun = processor_time();
-        self.hand(origin, &mut credentials, Message::Request(request));
-        let decision = Fcfs::default().decide(&self.broker.view(Time::ZERO).unwrap());
-        self.broker.handle(Time::ZERO, Input::Decision(decision), &mut Output::default());
+        self.seller.hand(origin, &mut credentials, Message::Request(request));
+        self.seller.decide(&Fcfs::default());
         processor_time() - begun
     }
 
     fn granted(&self) -> u64 {
-        let granted =
-            self.broker.requests().filter(|(_, state)| matches!(state, State::Granted { .. }));
+        let granted = self
+            .seller
+            .broker
+            .requests()
+            .filter(|(_, state)| matches!(state, State::Granted { .. }));
         granted.count() as u64
     }
 

@@ -309,6 +309,30 @@ mutants! {
     NothingIsHonoured,
     /// What is signed with a new key leaves before the rotation is durable.
     KeyShownEarly,
+    /// An order recalls no units.
+    OrderRecallsNothing,
+    /// The units of an order are recalled before the order is recorded.
+    RecallBeforeOrder,
+    /// Units are ordered of a service to which they are worth more.
+    OrdersWithoutGain,
+    /// An order takes units at once, whatever notice their ticket carries.
+    OrderWithoutNotice,
+    /// An order takes units of a service that has just got them.
+    TenureIgnored,
+    /// What was ordered does not count towards the budget of orders.
+    BudgetNotCounted,
+    /// Units that were freed for an order are given to anybody.
+    FreedForAnybody,
+    /// An order that is not claimed, or not taken up, stays open.
+    OrdersNeverEnd,
+    /// Units that are ordered of a service count as its own.
+    OrderedIsHeld,
+    /// A statement of a need counts though a later one has come.
+    OldNeedCounts,
+    /// A service of which nothing was measured of late counts as running.
+    StaleStillRuns,
+    /// The driver is called for a unit that several claim.
+    AmbiguousIsCalled,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -175,6 +175,7 @@ scripts! {
     modify
     modify_fails
     modify_survives_crashes
+    named_units
     no_resurrection
     out_of_order
     over_delegation_convicted
@@ -199,8 +200,10 @@ scripts! {
     recall_refuses_extension
     recall_survives_crashes
     recall_takes_units
+    recall_untold
     recall_warns_the_guest
     recall_withdrawn
+    recall_withdrawn_after_leaving
     receipts_with_request
     redeem_by
     redeem_by_in_time
@@ -215,9 +218,20 @@ scripts! {
     revision_after_all_was_forgotten
     second_stage
     service_follows_slos
+    service_advice
     service_asks_again
+    service_blacklists_a_unit
+    service_claims_a_host_of_another
+    service_claims_a_host_of_another_guest
+    statements_after_a_restart
+    service_has_static_units
+    service_gives_idle_units_back
     service_takes_from_another
+    service_wants_a_named_unit
     service_order_cancelled
+    service_orders_advised
+    service_equals_take_turns
+    service_freed_units_are_kept
     sequence_lost
     settings_changed
     keys_rotated
@@ -256,6 +270,7 @@ scripts! {
     unit_fails_before_active
     unit_fails_in_use
     unit_used_again
+    usage_of_six_units
     what_is_free
     workers_after_master
     mapper_at_a_gate

@@ -1,5 +1,7 @@
 //! The system as its users and readers meet it, through the built command and the documents.
 
+#[path = "system/adopt.rs"]
+mod adopt;
 #[path = "system/machines.rs"]
 mod machines;
 #[path = "system/formats.rs"]
@@ -12,6 +14,8 @@ mod layouts;
 mod emulated_services;
 #[path = "system/co_allocation.rs"]
 mod co_allocation;
+#[path = "system/executor.rs"]
+mod executor;
 #[path = "system/experiment.rs"]
 mod experiment;
 #[path = "system/in_place.rs"]
@@ -24,12 +28,24 @@ mod config;
 mod peers;
 #[path = "system/plans.rs"]
 mod plans;
+#[path = "system/members.rs"]
+mod members;
+#[path = "system/service_changes.rs"]
+mod service_changes;
 #[path = "system/services.rs"]
 mod services;
+#[path = "system/reports.rs"]
+mod reports;
 #[path = "system/adapters.rs"]
 mod adapters;
+#[path = "system/grid_engine.rs"]
+mod grid_engine;
+#[path = "system/haproxy.rs"]
+mod haproxy;
 #[path = "system/slurm.rs"]
 mod slurm;
+#[path = "system/software.rs"]
+mod software;
 #[path = "system/plan_leases.rs"]
 mod plan_leases;
 #[path = "system/plan_rules.rs"]

@@ -12,13 +12,15 @@ use tenure_sim::simulate::Family;
 use tenure_sim::workload::parse_span;
 
 use crate::backup::{BackupArgs, RestoreArgs};
+use crate::executor::ExecutorArgs;
 use crate::journal::JournalCommand;
 use crate::live::args::{
     BrokerCommand, ConfigCommand, DevArgs, Endpoint, LeaseCommand, SiteCommand, SliceCommand,
     TicketCommand, UpArgs,
 };
-use crate::live::{KeysCommand, PeerCommand, ServiceCommand};
+use crate::live::{KeysCommand, PeerCommand, ServiceCommand, UnitCommand};
 use crate::plan::PlanCommand;
+use crate::report::{ReportCommand, SlaCommand};
 use crate::workload::ShowArgs;
 
 /// Lease machines from independent owners through brokers, with signed tickets.
@@ -40,6 +42,8 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Run the actors of a configuration in this process
     Up(UpArgs),
+    /// Run the executor of a machine that a site lends
+    Executor(ExecutorArgs),
     /// Request, extend, watch and close leases
     Lease {
         #[command(subcommand)]
@@ -121,6 +125,21 @@ pub(crate) enum Command {
     Service {
         #[command(subcommand)]
         command: ServiceCommand,
+    },
+    /// Units that service managers have: whose they are, and which are not asked for
+    Unit {
+        #[command(subcommand)]
+        command: UnitCommand,
+    },
+    /// Report on services over time, from journals or of a running deployment
+    Report {
+        #[command(subcommand)]
+        command: ReportCommand,
+    },
+    /// Show SLAs of services: the share of time in which they were met, and each breach
+    Sla {
+        #[command(subcommand)]
+        command: SlaCommand,
     },
     /// Inspect logs of demand
     Workload {
@@ -214,10 +233,6 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) until: Option<Span>,
 
-    /// Have guests run services in some of the seeds, between which brokers move units
-    #[arg(long)]
-    pub(crate) services: bool,
-
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: SummaryFormat,
@@ -264,7 +279,9 @@ pub(crate) enum Format {
 pub(crate) fn asks_for_json(args: &[OsString]) -> bool {
     let json = |value: &str| matches!(value, "json" | "jsonl");
     let joined = ["-o=", "-o", "--output="];
-    let mut words = args.iter().filter_map(|word| word.to_str()).peekable();
+    // What follows `--` is another program's.
+    let own = args.iter().take_while(|word| *word != "--");
+    let mut words = own.filter_map(|word| word.to_str()).peekable();
     while let Some(word) = words.next() {
         let next = words.peek().copied().unwrap_or_default();
         if (matches!(word, "-o" | "--output") && json(next))

@@ -10,6 +10,7 @@ use tenure_node::api::client::ClientError;
 use tenure_node::api::{Code, LeaseName, LeaseView, RefusalView};
 use tenure_node::backup::BackupError;
 use tenure_node::config::explain::UnknownKey;
+use tenure_node::executor::ExecutorError;
 use tenure_node::journal::JournalError;
 use tenure_node::run::RunError;
 use tenure_sim::emulation::EmulationError;
@@ -44,6 +45,14 @@ pub(crate) enum Error {
     /// A file of configuration is wrong.
     #[error("{error}")]
     Config {
+        /// What is wrong, and where.
+        error: Box<ConfigError>,
+        /// The text of the file.
+        text: String,
+    },
+    /// A file with the definition of a service is wrong.
+    #[error("{error}")]
+    Definition {
         /// What is wrong, and where.
         error: Box<ConfigError>,
         /// The text of the file.
@@ -160,12 +169,25 @@ pub(crate) enum Error {
     /// A key that no configuration has.
     #[error(transparent)]
     NoKey(UnknownKey),
+    /// An SLA that no service has.
+    #[error("{0}")]
+    NoSla(String),
     /// An invitation was not answered in time.
     #[error("{0}")]
     NotAnswered(String),
     /// Who has invited does not take this actor.
     #[error("{0}")]
     NotJoined(String),
+    /// A unit was waited for in vain that is to be removed.
+    #[error("{unit} is still {state} after {after}; it is drained, and gets no further lease")]
+    NotFreed {
+        /// The unit.
+        unit: String,
+        /// How it is.
+        state: String,
+        /// How long it was waited for.
+        after: Span,
+    },
     /// A lease was waited for in vain.
     #[error("{lease} was not settled within {after}; it continues")]
     TimedOut {
@@ -226,6 +248,20 @@ pub(crate) enum Error {
     /// A plan of packages is not as it was to be.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// An executor does not run, or does not continue.
+    #[error(transparent)]
+    Executor(Box<ExecutorError>),
+    /// A command on a unit has ended with this exit code.
+    #[error("the command has ended with exit code {0}")]
+    CommandEnded(u8),
+    /// A command on a unit took too long.
+    #[error("the command on {unit} took longer than {after}, and was ended with its process group")]
+    CommandTimedOut {
+        /// The unit.
+        unit: String,
+        /// How long it was given.
+        after: Span,
+    },
     /// The output cannot be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
@@ -260,10 +296,12 @@ impl Error {
             Self::Usage(_) | Self::Wrong(_) | Self::Demand(_) | Self::Problem { .. } => USAGE,
             Self::NoPlan(_) | Self::Plan(PlanError::Infeasible(_)) => NO_SUCH,
             Self::TimedOut { .. }
+            | Self::NotFreed { .. }
             | Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)
             | Self::NotAnswered(_)
             | Self::NoPlanYet(_)
+            | Self::CommandTimedOut { .. }
             | Self::Plan(PlanError::TimedOut { .. })
             | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
             Self::Plan(PlanError::Busy(_)) => BUSY,
@@ -272,7 +310,8 @@ impl Error {
                 INTERRUPTED
             }
             Self::NotJoined(_) => DENIED,
-            Self::NoKey(_) => NO_SUCH,
+            Self::CommandEnded(code) => *code,
+            Self::NoKey(_) | Self::NoSla(_) => NO_SUCH,
             Self::Interrupted(_) => INTERRUPTED,
             Self::NotGranted(lease) => match refusal(lease).map(|r| r.outlook.as_str()) {
                 Some("never") => NO_SUCH,
@@ -287,6 +326,7 @@ impl Error {
                 Code::Usage => USAGE,
                 Code::Failed => FAILED,
             },
+            Self::Definition { .. } => USAGE,
             Self::Client(ClientError::Denied { .. }) => DENIED,
             Self::Client(
                 ClientError::NobodyThere { .. }
@@ -315,6 +355,7 @@ impl Error {
             | Self::NotModified(_)
             | Self::Plan(PlanError::NotInstalled { .. })
             | Self::Solver { .. }
+            | Self::Executor(_)
             | Self::Write(_) => FAILED,
         }
     }
@@ -345,9 +386,10 @@ impl Error {
     }
 
     /// What to do about it.
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of error")]
     pub(crate) fn help(&self) -> Option<String> {
         match self {
-            Self::Config { error, .. } => error.help.clone(),
+            Self::Config { error, .. } | Self::Definition { error, .. } => error.help.clone(),
             Self::File { help, .. } => help.map(ToOwned::to_owned),
             Self::PastEnd { .. } => Some("choose a smaller `workload.offset`".to_owned()),
             Self::Incomplete { .. } => {
@@ -376,6 +418,10 @@ impl Error {
             Self::NotExtended(lease) | Self::NotFlexed(lease) | Self::NotModified(lease) => {
                 Some(format!("`tenure lease why {lease}` says why not"))
             }
+            Self::NotFreed { .. } => Some(
+                "its guest has yet to give it back, or it is being cleaned (`tenure site show`); the same command goes on with it"
+                    .to_owned(),
+            ),
             Self::TimedOut { lease, .. } => {
                 Some(format!("`tenure lease why {lease}` shows what it waits for"))
             }
@@ -387,6 +433,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::NoKey(unknown) => Some(unknown.help.clone()),
+            Self::NoSla(_) => Some("`tenure sla list` has all".to_owned()),
             Self::NotAnswered(_) => Some(
                 "the question is repeated until it is answered: `tenure peer list` shows what became of it"
                     .to_owned(),
@@ -412,7 +459,13 @@ impl Error {
             | Self::Emulation { .. }
             | Self::Unreached(_)
             | Self::Show(_)
+            | Self::CommandEnded(_)
             | Self::Write(_) => None,
+            Self::CommandTimedOut { .. } => {
+                Some("give it more time with `--timeout`".to_owned())
+            }
+            Self::Executor(error) => matches!(**error, ExecutorError::Settings { .. })
+                .then(|| "docs/EXECUTOR.md has all settings".to_owned()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod fork;
 pub(crate) mod listing;
-mod paths;
+pub(crate) mod paths;
 mod replay;
 mod show;
 mod subject;

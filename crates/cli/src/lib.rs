@@ -10,6 +10,7 @@ mod backup;
 mod demand;
 mod emulate;
 mod error;
+mod executor;
 mod experiments;
 mod live;
 mod manual;
@@ -21,6 +22,7 @@ mod plan;
 mod planning;
 mod progress;
 mod render;
+mod report;
 mod run;
 mod save;
 mod simulate;
@@ -118,6 +120,8 @@ fn run_on(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) -
     };
     match result {
         Ok(()) => OK,
+        // The command has reported its result already.
+        Err(Error::CommandEnded(code)) => code,
         Err(error) => {
             // Nothing can be reported when standard error is gone too.
             let _ = render::error(&error, console);
@@ -130,6 +134,7 @@ fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
     match &cli.command {
         Command::Dev(args) => live::dev(args, console),
         Command::Up(args) => live::up(args, console),
+        Command::Executor(args) => executor::executor(args, console),
         Command::Lease { command } => live::lease(command, console),
         Command::Slice { command } => live::slice(command, console),
         Command::Site { command } => live::site(command, console),
@@ -149,6 +154,9 @@ fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
         Command::Journal { command } => journal::run(command, console),
         Command::Plan { command } => plan::run(command, console),
         Command::Service { command } => live::service(command, console),
+        Command::Unit { command } => live::unit(command, console),
+        Command::Report { command } => report::report(command, console),
+        Command::Sla { command } => report::sla(command, console),
         Command::Workload { command: WorkloadCommand::Show(args) } => {
             Ok(workload::show(args, console.out)?)
         }

@@ -42,6 +42,8 @@ pub(crate) fn start(cli: Option<&Cli>) {
             Some(args.log_format)
         } else if let Command::Up(args) = &cli.command {
             Some(args.log_format)
+        } else if let Command::Executor(args) = &cli.command {
+            Some(args.log_format)
         } else {
             None
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
-use tenure_core::broker::mapper::{BrokerMapper, Decision, View};
+use tenure_core::broker::mapper::{BrokerMapper, Decision, Swing, View};
 use tenure_core::wire::request::Request;
 use tenure_sim::participants::AroundBroker;
 
@@ -96,5 +96,9 @@ impl BrokerMapper for Timed {
             measured.entry(experiment).or_default().push(each);
         }
         decision
+    }
+
+    fn swing(&self) -> Swing {
+        self.mapper.swing()
     }
 }

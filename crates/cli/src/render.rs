@@ -22,16 +22,8 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         return json_line(&Note::Error(Facts::of(error)), console);
     }
     match error {
-        Error::Usage(usage) => {
-            let plain = usage.render().to_string();
-            let shown = printable_lines(&plain);
-            if console.color && shown == plain {
-                write!(console.err, "{}", usage.render().ansi())
-            } else {
-                write!(console.err, "{shown}")
-            }
-        }
-        Error::Config { error, text } => {
+        Error::Usage(error) => usage(error, console),
+        Error::Config { error, text } | Error::Definition { error, text } => {
             writeln!(console.err, "{}", config(error, text, console.color))
         }
         Error::File { .. }
@@ -53,9 +45,14 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::NotModified(_)
         | Error::NotTaken(_)
         | Error::NoKey(_)
+        | Error::NoSla(_)
         | Error::NotAnswered(_)
+        | Error::NotFreed { .. }
         | Error::NotJoined(_)
         | Error::Run(_)
+        | Error::Executor(_)
+        | Error::CommandEnded(_)
+        | Error::CommandTimedOut { .. }
         | Error::Client(_)
         | Error::Wrong(_)
         | Error::Demand(_)
@@ -83,6 +80,17 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
             let text = report(Group::with_title(title), error.help(), console.color);
             writeln!(console.err, "{text}")
         }
+    }
+}
+
+/// That a command line is wrong, in colours where nothing in it would steer the terminal.
+fn usage(error: &clap::Error, console: &mut Console<'_>) -> io::Result<()> {
+    let plain = error.render().to_string();
+    let shown = printable_lines(&plain);
+    if console.color && shown == plain {
+        write!(console.err, "{}", error.render().ansi())
+    } else {
+        write!(console.err, "{shown}")
     }
 }
 
@@ -167,7 +175,7 @@ impl Facts {
             ..Self::default()
         };
         match error {
-            Error::Config { error, .. } => {
+            Error::Config { error, .. } | Error::Definition { error, .. } => {
                 facts.message.clone_from(&error.message);
                 facts.file = Some(error.file().to_owned());
                 match &error.place {
@@ -206,9 +214,14 @@ impl Facts {
             | Error::NotModified(_)
             | Error::NotTaken(_)
             | Error::NoKey(_)
+            | Error::NoSla(_)
             | Error::NotAnswered(_)
+            | Error::NotFreed { .. }
             | Error::NotJoined(_)
             | Error::Run(_)
+            | Error::Executor(_)
+            | Error::CommandEnded(_)
+            | Error::CommandTimedOut { .. }
             | Error::Client(_)
             | Error::Wrong(_)
             | Error::Demand(_)

@@ -48,7 +48,6 @@ pub(crate) fn simulate(args: &SimulateArgs, console: &mut Console<'_>) -> Result
         without: args.without.iter().copied().collect(),
         until: args.until.map(|until| Time::ZERO.plus(until)),
         traced: false,
-        services: args.services,
     };
     let start = Instant::now();
     let total = run_all(args, &options, console.terminal);
@@ -144,9 +143,6 @@ fn again(seed: u64, options: &Options) -> String {
     if let Some(until) = options.until {
         again.push_str(&format!(" --until {}us", until.as_micros()));
     }
-    if options.services {
-        again.push_str(" --services");
-    }
     again
 }
 
@@ -166,7 +162,6 @@ mod tests {
             jobs: None,
             without: Vec::new(),
             until: None,
-            services: false,
             output: SummaryFormat::Table,
         };
         let broken = |seed| {

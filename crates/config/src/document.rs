@@ -227,6 +227,15 @@ impl<'a> RawPoint<'a> {
     }
 }
 
+/// What a text says that has neither overrides nor a sweep.
+///
+/// # Errors
+/// What is no TOML, or no file of this kind, with its place.
+pub fn read<T: serde::de::DeserializeOwned>(source: Source<'_>) -> Result<T, ConfigError> {
+    let sources = Sources { source, files: &[], overrides: &[] };
+    toml::from_str(source.text).map_err(|error| sources.toml_error(&error))
+}
+
 /// The file with all that overrides say, as TOML: that of its first point, if it has a sweep.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-pub use document::{Files, RawPoint, Sources, points, points_of, text_of_first};
+pub use document::{Files, RawPoint, Sources, points, points_of, read, text_of_first};
 pub use each::{EACH, by_actor};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::model::identity::ActorId;
+use crate::model::identity::{ActorId, Signer};
+use crate::model::keys::KeyChain;
 use crate::model::name::Name;
 use crate::model::property::Properties;
 use crate::model::slice::{LeaseId, SliceName};
@@ -105,7 +106,7 @@ impl Step {
 }
 
 /// One step on one unit. (site, unit, epoch, step, number) names it for ever.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// The site that owns the unit.
     pub site: ActorId,
@@ -216,6 +217,10 @@ pub trait ResourceDriver: Send + Sync {
     /// tenancies that last are reported again to each receiver, since what the last one took may be lost.
     /// It does not block. A driver that never reports has nothing to do here.
     fn report_to(&self, _receiver: Arc<dyn ReportReceiver>) {}
+
+    /// Sets the key by which it shows to programs elsewhere that it acts for its site, with what the site has
+    /// stated about its keys: at each start of the site, and when they change. It does not block.
+    fn acts_by(&self, _signer: &Signer, _keys: &KeyChain) {}
 }
 
 /// The guest's plug-in, called with the unit properties that the site handed out. The same promises, and
@@ -259,6 +264,9 @@ pub trait GuestDriver: Send + Sync {
 
     /// As [`ResourceDriver::give_up`].
     fn give_up(&self, _call: &Call) {}
+
+    /// As [`ResourceDriver::acts_by`], for its service manager.
+    fn acts_by(&self, _signer: &Signer, _keys: &KeyChain) {}
 
     /// Says how the guest's software on a unit is, without changing anything. A guest has units of several
     /// sites, each with numbers of its own.

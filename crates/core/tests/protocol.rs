@@ -42,6 +42,10 @@ mod deadlines;
 mod drivers;
 #[path = "protocol/mappers.rs"]
 mod mappers;
+#[path = "protocol/members.rs"]
+mod members;
+#[path = "protocol/hosts.rs"]
+mod hosts;
 #[path = "protocol/services.rs"]
 mod services;
 #[path = "protocol/recovery.rs"]

@@ -75,6 +75,7 @@ laws! {
     s23_keys,
     s24_plans,
     s25_orders,
+    s26_ambiguous_units,
     l01_every_request_ends,
     l02_units_come_back,
     l03_agreement,
@@ -85,7 +86,7 @@ laws! {
 /// A law that every deployment keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// `S1` to `S25` for what must never happen, `L1` to `L5` for what must happen in the end.
+    /// `S1` to `S26` for what must never happen, `L1` to `L5` for what must happen in the end.
     pub id: &'static str,
     /// Its name in the literature.
     pub name: &'static str,

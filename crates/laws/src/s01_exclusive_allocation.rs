@@ -88,7 +88,9 @@ fn units_can_be_had(scene: &Scene<'_>, fact: &UnitsAssigned, tally: &mut Tally) 
             let on = tenant.map_or_else(String::new, |tenant| format!(" on lease {tenant}"));
             format!("{} is {word}{on} and is put on lease {}", name(), fact.lease)
         })?;
-        tally.check(!excluded.is_some_and(|excluded| excluded.contains(&unit)), || {
+        let others =
+            link.is_some_and(|link| !link.constraints.allow_unit(&unit.to_string()));
+        tally.check(!others && !excluded.is_some_and(|excluded| excluded.contains(&unit)), || {
             format!("{} is put on lease {}, which excludes it", name(), fact.lease)
         })?;
         tally.check(resource == Some(&record.resource), || {

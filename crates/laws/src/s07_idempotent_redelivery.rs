@@ -342,6 +342,10 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::KeysNoted { .. }
         | Message::Need(_)
         | Message::Noted { .. }
+        | Message::Hosts(_)
+        | Message::HostsNoted { .. }
+        | Message::HostsChanged { .. }
+        | Message::Restate { .. }
         | Message::Join(_)
         | Message::Joined { fault: Some(_), .. } => return None,
         Message::Joined { number, fault: None } => codec::encode(number),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::model::{SiteModel, Subject};
 use super::{Change, Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::needs::{MAX_OF_ONE, ServiceId};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
@@ -12,13 +13,14 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{AccountId, LinkHash};
 use tenure_core::model::time::Time;
+use tenure_core::wire::need::Need;
 
 pub(super) const LAW: Law = Law {
     id: "S8",
     name: "no resurrection",
     statement: "A lease, ticket, offer or request that has ended changes no more, except that it is \
                 forgotten, at the earliest one margin after its end. A guest's numbers, a \
-                broker's serial numbers and the generations of a delegation only grow.",
+                broker's serial numbers, the generations of a delegation and the revisions of a need only grow.",
     source: "monotonic state, tombstones; Shirako S51",
     on: "facts of all actors; what is forgotten, while the clocks keep to the margin; the names of requests \
          that are forgotten, where their guest is honest",
@@ -32,6 +34,8 @@ pub(super) struct Checker {
     last: BTreeMap<ActorId, u64>,
     /// The newest generation of each delegation in each actor's journal.
     generations: BTreeMap<(ActorId, AccountId), u32>,
+    /// The last revision of each service's need that a broker has taken.
+    needs: BTreeMap<(ActorId, ServiceId), u64>,
 }
 
 impl Check for Checker {
@@ -145,6 +149,7 @@ impl Check for Checker {
                 }
                 self.forgotten(scene, subject(fact.request), end, tally)
             }
+            Fact::NeedNoted(fact) => self.revision_grows(scene, (fact.guest, &fact.need), tally),
             Fact::DelegationTaken(fact) => self.generation_grows(scene, &fact.ticket, tally),
             Fact::DelegationIssued(fact) => {
                 self.generation_grows(scene, &fact.ticket, tally)?;
@@ -221,6 +226,25 @@ impl Checker {
         let last = self.last.insert(scene.actor, number).unwrap_or(0);
         tally.check(last < number, || {
             format!("{} gives the number {number} after {last}", scene.name())
+        })
+    }
+
+    /// A broker knows so many services of a guest, and may have forgotten the others.
+    fn revision_grows(
+        &mut self,
+        scene: &Scene<'_>,
+        (guest, need): (ActorId, &Need),
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let service = need.service.clone();
+        let known = self.needs.keys().filter(|(of, id)| *of == scene.actor && id.guest == guest);
+        let may_be_forgotten = MAX_OF_ONE <= known.count();
+        let id = ServiceId { guest, service };
+        let last = self.needs.insert((scene.actor, id), need.revision);
+        let grows = last.is_none_or(|last| last < need.revision || may_be_forgotten);
+        tally.check(grows, || {
+            let (name, service, revision) = (scene.name(), &need.service, need.revision);
+            format!("{name} takes revision {revision} of {service}'s need after {last:?}")
         })
     }
 

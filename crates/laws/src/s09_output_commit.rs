@@ -13,6 +13,8 @@ use tenure_core::service_manager::request::State as AskedFor;
 use tenure_core::service_manager::machine::{AfterLeave, Change, PartReturn, State as AtGuest, UnitUse};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::site_authority::unit;
+use tenure_core::wire::hosts::{Contest, Hosts};
+use tenure_core::wire::need::Need;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::part::Part;
@@ -107,7 +109,8 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         Message::Ping
         | Message::Pong { .. }
         | Message::Inquire(_)
-        | Message::Available { .. } => !binding,
+        | Message::Available { .. }
+        | Message::Restate { .. } => !binding,
         Message::Delegate { .. } | Message::Return { .. } | Message::Credit { .. }
             if model.brokers.contains_key(&from) =>
         {
@@ -140,13 +143,37 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             let told = model.guests.get(&from).and_then(|guest| {
                 guest.needs.get(&(to, need.service.clone()))
             });
-            told == Some(need)
+            // That a service wants nothing any more is said without a fact to a broker that asks.
+            let over = |told: Option<&Need>| told.is_none_or(|told| told.wants.is_empty());
+            told == Some(need) || (!binding && need.wants.is_empty() && over(told))
         }
         Message::Noted { service, revision } => {
             let noted = model.brokers.get(&from).and_then(|broker| {
                 broker.needs.get(&(to, service.clone()))
             });
             noted.is_some_and(|noted| revision <= noted)
+        }
+        Message::Hosts(hosts) => {
+            let told = model.guests.get(&from).and_then(|guest| {
+                guest.hosts.get(&(to, hosts.service.clone()))
+            });
+            let over = |told: Option<&Hosts>| told.is_none_or(|told| told.hosts.is_empty());
+            told == Some(hosts) || (!binding && hosts.hosts.is_empty() && over(told))
+        }
+        Message::HostsNoted { service, revision, contests } => {
+            let broker = model.brokers.get(&from);
+            let noted = broker.and_then(|broker| broker.hosts.get(&(to, service.clone())));
+            let claimed = |contest: &Contest| broker.is_some_and(|broker| {
+                let mut all = broker.claimed.iter();
+                all.any(|(guest, host)| *guest != to && *host == contest.host)
+            });
+            noted.is_some_and(|noted| revision <= noted) && contests.iter().all(claimed)
+        }
+        Message::HostsChanged { service, revision } => {
+            let noted = model.brokers.get(&from).and_then(|broker| {
+                broker.hosts.get(&(to, service.clone()))
+            });
+            binding && noted.is_some_and(|noted| revision <= noted)
         }
         Message::Recall { ticket, level } => {
             recall_asked(scene, ticket.hash()).is_some_and(|asked| asked == level)

@@ -221,7 +221,12 @@ fn keep_provisos(request: &Request, tickets: &[(u16, Ticket)]) -> bool {
         });
         let excluded = request.provisos.not_on_at(ticket.site());
         let without = ticket.bottom().clauses.not_on.is_superset(&excluded);
-        in_time && alone && without && !request.provisos.not_at.contains(&ticket.site())
+        let wanted = request.items.get(usize::from(*item));
+        let named = wanted.is_none_or(|item| {
+            let mut of_units = item.requirements.of_units();
+            of_units.all(|unit| ticket.bottom().constraints.iter().any(|kept| kept == unit))
+        });
+        in_time && alone && without && named && !request.provisos.not_at.contains(&ticket.site())
     })
 }
 

@@ -7,6 +7,7 @@ use tenure_core::broker::facts::{Fact, OrderPlaced};
 use tenure_core::broker::orders::{FREED_FOR, UnitOrder};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::time::Time;
+use tenure_core::ticket::link::Clauses;
 use tenure_core::wire::recall::Level;
 
 pub(super) const LAW: Law = Law {
@@ -14,7 +15,7 @@ pub(super) const LAW: Law = Law {
     name: "orders",
     statement: "An order takes units of a ticket that the broker has cut for the guest of the service that loses them, \
                 which may be recalled, for another service, to which they are worth more; not before the notice \
-                of the ticket. The recall that takes them is asked for with the order. Each order ends once: delivered or cancelled, \
+                and the tenure of the ticket are over. The recall that takes them is asked for with the order. Each order ends once: delivered or cancelled, \
                 by the end of the lease that it takes units of or an hour after they are free.",
     source: "Hedeby's urgencies; level-triggered recalls",
     on: "facts of brokers",
@@ -83,13 +84,17 @@ impl Checker {
             format!("order {number} of {name} ends a use that is worth {worth} for a claim worth {claim}")
         })?;
         let at = scene.model.times.get(&scene.actor).and_then(|times| times.last().copied());
-        let told = link.and_then(|link| Some(at?.plus(link.clauses.notice?)));
+        let least = |clauses: &Clauses| {
+            let told = at?.plus(clauses.notice?);
+            Some(clauses.not_before.map_or(told, |kept| told.max(kept)))
+        };
+        let told = link.and_then(|link| least(&link.clauses));
         tally.check(
             link.is_some_and(|link| link.holder == order.holder.guest && *due < link.term.end()),
             || format!("order {number} of {name} takes units of no ticket of {}", order.holder.guest),
         )?;
         tally.check(told.is_some_and(|told| told <= *due), || {
-            format!("order {number} of {name} takes units at {due}, and its notice ends at {told:?}")
+            format!("order {number} of {name} takes units at {due}, and its ticket lets it at {told:?}")
         })?;
         let over = link.map_or(*due, |link| link.term.end());
         self.open.insert((scene.actor, *number), over);

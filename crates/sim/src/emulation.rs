@@ -477,7 +477,7 @@ impl<'k> Emulation<'k> {
         for entry in &facts {
             self.metrics.observe(index, entry);
             member.script.observe(entry);
-            member.models.observe(entry);
+            member.models.observe(entry, member.host.actor());
         }
         for problem in problems {
             *self.notes.entry(problem.to_string()).or_default() += 1;

@@ -1,6 +1,9 @@
 //! Plots: what a run needed and held, drawn as SVG.
 
 mod experiments;
+mod gantt;
+mod labels;
+mod pareto;
 
 use std::error::Error;
 
@@ -11,6 +14,8 @@ use thiserror::Error;
 use crate::report::Series;
 
 pub use experiments::{Setting, experiments};
+pub use gantt::{Bar, gantt};
+pub use pareto::{Outcome, efficient, pareto};
 
 /// Why a plot could not be drawn.
 #[derive(Debug, Error)]

@@ -131,6 +131,8 @@ pub struct ServiceReport {
     pub jobs_waiting: u64,
     /// How long jobs waited before they first began, on average, in seconds: to the end those that never did.
     pub mean_wait_s: f64,
+    /// From when its first job was submitted until its last one ended, in seconds: to the end if some have not.
+    pub makespan_s: f64,
     /// Unit-seconds of jobs that lost a unit and had to start again.
     pub lost_unit_s: f64,
 }

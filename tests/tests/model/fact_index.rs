@@ -127,6 +127,10 @@ impl FactIndex {
             | Message::KeysNoted { .. }
             | Message::Need(_)
             | Message::Noted { .. }
+            | Message::Hosts(_)
+            | Message::HostsNoted { .. }
+            | Message::HostsChanged { .. }
+            | Message::Restate { .. }
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Refused { .. } => true,
@@ -265,8 +269,10 @@ impl FactIndex {
             | broker::Fact::Common(_)
             | broker::Fact::MapperAnswered(_)
             | broker::Fact::NeedNoted(_)
+            | broker::Fact::HostsNoted(_)
             | broker::Fact::OrderPlaced(_)
             | broker::Fact::OrderEnded(_)
+            | broker::Fact::OrdersAdvised(_)
             | broker::Fact::Woken(_) => {}
         }
     }

@@ -108,13 +108,19 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "plan release GUEST/PLAN", act: plans::release },
     Known { usage: "plan report GUEST/PLAN PACKAGE NODE works|fails", act: plans::report },
     Known {
-        usage: "service add GUEST SERVICE [mode=managed|unmanaged] [most=N] [least=N] [term=SPAN] [idle-after=SPAN] [stale-after=SPAN] [notice=SPAN] [min-tenure=SPAN]",
+        usage: "service add GUEST SERVICE [mode=managed|unmanaged|advise] [most=N] [least=N] [term=SPAN] [idle-after=SPAN] [stale-after=SPAN] [notice=SPAN] [min-tenure=SPAN] [deadband=PERCENT] [blacklist-for=SPAN]",
         act: services::add,
     },
     Known { usage: "service remove GUEST SERVICE", act: services::remove },
     Known {
-        usage: "service report GUEST SERVICE [seen=running|stopped|failed] [KPI=VALUE]..",
+        usage: "service report GUEST SERVICE [seen=running|stopped|failed|starting|shutdown] [busy=SITE/UNIT,..] [members=NAME[:down],..] [KPI=VALUE]..",
         act: services::report,
+    },
+    Known { usage: "service resolve GUEST HOST SERVICE", act: services::resolve },
+    Known { usage: "service cede GUEST HOST", act: services::cede },
+    Known {
+        usage: "service blacklist GUEST SERVICE SITE/UNIT [for=SPAN]",
+        act: services::blacklist,
     },
     Known { usage: "invite NAME site|broker|guest [holds=SPAN] [called=NAME]", act: peers::invite },
     Known { usage: "join NAME INVITER NUMBER [called=NAME]", act: peers::join },

@@ -133,7 +133,14 @@ pub fn message(names: &Names, message: &Message) -> String {
             format!("{unit} of the lease on {}: {why}", names.hash(*ticket))
         }
         Message::Need(need) => services::need(names, need),
-        Message::Noted { service, .. } => service.to_string(),
+        Message::Noted { service, .. } | Message::HostsChanged { service, .. } => {
+            service.to_string()
+        }
+        Message::Hosts(hosts) => services::hosts(hosts),
+        Message::HostsNoted { service, contests, .. } => {
+            services::contests(names, service, contests)
+        }
+        Message::Restate { needs, hosts } => services::restate(needs, hosts),
         Message::Pong { asked } => format!("of {}", names::clock(*asked)),
         Message::Keys { number } | Message::KeysNoted { number } => number.to_string(),
         Message::Join(join) => peers::invitation(names, &join.invitation.invitation),

@@ -3,13 +3,18 @@
 use serde_json::{Map, Value, json};
 use tenure_core::broker::facts as broker;
 use tenure_core::broker::orders::UnitOrder;
+use tenure_core::driver::UnitId;
 use tenure_core::mapper::slo::Slo;
 use tenure_core::mapper::urgency::Urgency;
 use tenure_core::model::name::Name;
 use tenure_core::runtime::Input;
 use tenure_core::service::kpi::Kpis;
-use tenure_core::service_manager::services::{Found, ServiceCommand};
+use tenure_core::service::member::{MemberId, Members};
+use tenure_core::service_manager::advice::Advice;
+use tenure_core::service_manager::ambiguity::Claimant;
+use tenure_core::service_manager::services::{Found, ServiceCommand, SiteUnit};
 use tenure_core::service_manager::{Command as GuestCommand, facts as service_manager};
+use tenure_core::wire::hosts::{Contest, ForeignClaim, Hosts};
 use tenure_core::wire::need::Need;
 
 use super::names::{self, Names};
@@ -21,7 +26,8 @@ pub fn mapper() -> Slo {
     Slo::default()
 }
 
-/// The settings of a broker's mapper `urgency`: `stable-for=0s min-tenure=10m budget=50%/1h min-gain=5`.
+/// The settings of a broker's mapper `urgency`: `stable-for=0s min-tenure=10m budget=50%/1h min-gain=5 orders=advise
+/// policy=aged fade=2h`.
 pub fn recalls(args: &mut Args) -> Result<Urgency, Bad> {
     let mut recall = Map::new();
     for key in ["min-tenure", "budget", "stable-for", "hold"] {
@@ -30,7 +36,14 @@ pub fn recalls(args: &mut Args) -> Result<Urgency, Bad> {
     }
     let gain = args.number_option::<u64>("min-gain")?;
     recall.extend(gain.map(|gain| ("min-gain".to_owned(), json!(gain))));
-    serde_json::from_value(json!({ "recall": recall })).map_err(|bad| bad.to_string())
+    recall.extend(args.option("orders").map(|mode| ("mode".to_owned(), Value::String(mode))));
+    let mut policy = Map::new();
+    policy.insert("name".to_owned(), json!(args.option("policy").unwrap_or("priority".to_owned())));
+    for key in ["fade", "least"] {
+        policy.extend(args.option(key).map(|value| (key.to_owned(), Value::String(value))));
+    }
+    let settings = json!({ "recall": recall, "policy": policy });
+    serde_json::from_value(settings).map_err(|bad| bad.to_string())
 }
 
 /// `service add guest batch most=8`, and below it a line such as `wait 55 'busy-units + pending-units' rule 'oldest-wait < 10m'`
@@ -38,7 +51,16 @@ pub fn recalls(args: &mut Args) -> Result<Urgency, Bad> {
 pub fn add(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, service) = service(world, args)?;
     let mut behaviour = Map::new();
-    for key in ["mode", "term", "idle-after", "stale-after", "notice", "min-tenure"] {
+    for key in [
+        "mode",
+        "term",
+        "idle-after",
+        "stale-after",
+        "notice",
+        "min-tenure",
+        "deadband",
+        "blacklist-for",
+    ] {
         behaviour.extend(args.option(key).map(|value| (key.to_owned(), Value::String(value))));
     }
     for key in ["most", "least"] {
@@ -78,19 +100,65 @@ pub fn remove(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     Ok(())
 }
 
-/// `service report guest batch busy-units=4 oldest-wait=12m`.
+/// `service report guest batch busy-units=4 oldest-wait=12m members=node7,node8:down`.
 pub fn report(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, service) = service(world, args)?;
     let seen = match args.option("seen").as_deref() {
         None | Some("running") => Found::Running,
         Some("stopped") => Found::Stopped,
         Some("failed") => Found::Failed,
+        Some("starting") => Found::Starting,
+        Some("shutdown") => Found::Shutdown,
         Some(other) => return Err(format!("a service is not seen `{other}`")),
     };
+    let busy = args.option("busy").unwrap_or_default();
+    let busy = busy.split(',').filter(|unit| !unit.is_empty());
+    let busy: Result<_, Bad> = busy.map(|unit| site_unit(world, unit)).collect();
+    let busy = busy?;
+    let mut members = Members::default();
+    let all = args.option("members").unwrap_or_default();
+    for member in all.split(',').filter(|member| !member.is_empty()) {
+        let down = member.strip_suffix(":down");
+        members.insert(down.unwrap_or(member), down.is_none()).map_err(|bad| bad.to_string())?;
+    }
     let kpis: Result<Kpis, _> = serde_json::from_value(json!(args.all_options()));
     let kpis = kpis.map_err(|bad| bad.to_string())?;
-    hand(world, who, ServiceCommand::Report { service, kpis, seen });
+    hand(world, who, ServiceCommand::Report { service, kpis, seen, busy, members });
     Ok(())
+}
+
+/// `service blacklist guest batch site/u1 for=1h`, or without `for` not any more.
+pub fn blacklist(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, service) = service(world, args)?;
+    let unit = site_unit(world, &args.next("a unit, such as site/u1")?)?;
+    let until = args.span_option("for")?.map(|span| world.now.plus(span));
+    hand(world, who, ServiceCommand::Blacklist { service, unit, until });
+    Ok(())
+}
+
+/// `service resolve guest own1 batch`.
+pub fn resolve(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = world.index(&args.next("the guest")?)?;
+    let member = MemberId::new(&args.next("a host")?).map_err(|bad| bad.to_string())?;
+    let service = Name::new(&args.next("the service")?).map_err(|bad| bad.to_string())?;
+    let keep = Claimant { service, unit: None };
+    hand(world, who, ServiceCommand::Resolve { member, keep });
+    Ok(())
+}
+
+/// `service cede guest own1.example.org`.
+pub fn cede(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = world.index(&args.next("the guest")?)?;
+    let member = MemberId::new(&args.next("a host")?).map_err(|bad| bad.to_string())?;
+    hand(world, who, ServiceCommand::Cede { member });
+    Ok(())
+}
+
+fn site_unit(world: &World, text: &str) -> Result<SiteUnit, Bad> {
+    let bad = || format!("`{text}` is no unit, such as site/u1");
+    let (site, unit) = text.split_once('/').ok_or_else(bad)?;
+    let unit = unit.strip_prefix('u').and_then(|unit| unit.parse().ok()).ok_or_else(bad)?;
+    Ok((world.id(world.index(site)?), UnitId(unit)))
 }
 
 fn service(world: &World, args: &mut Args) -> Result<(usize, Name), Bad> {
@@ -118,19 +186,85 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
                 Found::Running => "runs",
                 Found::Stopped => "is stopped",
                 Found::Failed => "has failed",
+                Found::Starting => "is starting",
+                Found::Shutdown => "is shutting down",
+            };
+            let busy = fact.busy.iter().map(|unit| site_unit_name(names, *unit));
+            let busy = match fact.busy.is_empty() {
+                true => String::new(),
+                false => format!("; busy are {}", names::list(busy)),
             };
             let kpis = fact.kpis.iter().map(|(kpi, value)| format!("{kpi} {value}"));
-            format!("{} {seen}, {}", fact.service, names::list(kpis))
+            format!("{} {seen}, {}{busy}", fact.service, names::list(kpis))
+        }
+        Fact::MembersTold(fact) => {
+            let member = |(id, up)| format!("{id}{}", if up { "" } else { " (down)" });
+            let members = fact.members.iter().map(member);
+            match fact.members.is_empty() {
+                true => format!("{} has none", fact.service),
+                false => format!("{} has {}", fact.service, names::list(members)),
+            }
+        }
+        Fact::MemberAmbiguous(fact) => {
+            let by = fact.claims.iter().map(|claim| claimant(names, &claim.by));
+            match fact.claims.is_empty() {
+                true => format!("{} is not any more", fact.member),
+                false => format!("{} is claimed by {}", fact.member, names::list(by)),
+            }
+        }
+        Fact::AmbiguitySettled(fact) => {
+            let by = fact.by.map_or(String::new(), |by| format!(" by {by:?}"));
+            format!("{} is that of {}{by}", fact.member, claimant(names, &fact.keep))
         }
         Fact::ServiceStale(fact) => fact.service.to_string(),
         Fact::SloAssessed(fact) => {
             let want = fact.want.map_or("what is not known".to_owned(), |want| want.to_string());
             format!("{}, {} is {} and wants {want}", fact.service, fact.slo, fact.met.word())
         }
+        Fact::ServiceAdvised(fact) => format!("{}: {}", fact.service, advice(&fact.advice)),
+        Fact::UnitBlacklisted(fact) => {
+            let unit = site_unit_name(names, fact.unit);
+            let until = fact.until.map(|until| format!("until {}", names::clock(until)));
+            format!("{}, {unit} {}", fact.service, until.unwrap_or("not any more".to_owned()))
+        }
         Fact::NeedStated(fact) => need(names, &fact.need),
         Fact::NeedAnswered(fact) => fact.service.to_string(),
+        Fact::MemberContested(fact) => {
+            let own = fact.claims.iter().map(|claim| claimant(names, &claim.by));
+            let others = fact.others.iter().map(|other| foreign(names, &other.claim));
+            let all = own.chain(others);
+            format!("{} is claimed by {}", fact.member, names::list(all))
+        }
+        Fact::MemberCeded(fact) => {
+            let by = fact.by.map_or(String::new(), |by| format!(" by {by:?}"));
+            format!("{} is another guest's{by}", fact.member)
+        }
+        Fact::HostsStated(fact) => hosts(&fact.hosts),
+        Fact::HostsAnswered(fact) => contests(names, &fact.service, &fact.contests),
         _ => return None,
     })
+}
+
+fn claimant(names: &Names, by: &Claimant) -> String {
+    let unit = by.unit.map(|unit| format!(" for {}", site_unit_name(names, unit)));
+    format!("{}{}", by.service, unit.unwrap_or_default())
+}
+
+fn site_unit_name(names: &Names, (site, unit): SiteUnit) -> String {
+    format!("{}/{unit}", names.actor(site))
+}
+
+fn advice(advice: &Advice) -> String {
+    let Advice { asks, returns, extensions } = advice;
+    let asks = asks.iter().map(|(kind, units)| format!("ask for {units} {}", kind.resource));
+    let returns = returns
+        .iter()
+        .map(|(lease, units)| format!("give {units} of lease {} back", names::lease(*lease)));
+    let extensions = extensions
+        .iter()
+        .map(|(lease, units)| format!("keep {units} of lease {}", names::lease(*lease)));
+    let all: Vec<String> = asks.chain(returns).chain(extensions).collect();
+    if all.is_empty() { "nothing".to_owned() } else { names::list(all) }
 }
 
 /// What a broker records of services.
@@ -140,20 +274,63 @@ pub fn of_broker(names: &Names, fact: &broker::Fact) -> Option<String> {
         Fact::NeedNoted(fact) => {
             format!("{}'s {}", names.actor(fact.guest), need(names, &fact.need))
         }
+        Fact::HostsNoted(fact) => {
+            format!("{}'s {}", names.actor(fact.guest), hosts(&fact.hosts))
+        }
         Fact::OrderPlaced(fact) => {
-            let UnitOrder { claimant, holder, ticket, units, claim, worth, .. } = &fact.order;
-            let (to, of, ticket) = (&claimant.service, &holder.service, names.hash(*ticket));
-            let due = names::clock(fact.due);
-            format!(
-                "order {}, {units} of {of}'s {ticket} for {to} at {due}, worth {claim} instead of {worth}",
-                fact.number
-            )
+            let due = format!(" at {}", names::clock(fact.due));
+            format!("order {}, {}", fact.number, ordered(names, &fact.order, &due))
+        }
+        Fact::OrdersAdvised(fact) => {
+            let orders = fact.orders.iter().map(|order| ordered(names, order, ""));
+            let orders: Vec<String> = orders.collect();
+            if orders.is_empty() { "nothing".to_owned() } else { orders.join("; ") }
         }
         Fact::OrderEnded(fact) => {
             format!("order {}, {} ({})", fact.order, fact.outcome.word(), fact.reason)
         }
         _ => return None,
     })
+}
+
+fn ordered(names: &Names, order: &UnitOrder, due: &str) -> String {
+    let UnitOrder { claimant, holder, ticket, units, claim, worth, .. } = order;
+    let (to, of, ticket) = (&claimant.service, &holder.service, names.hash(*ticket));
+    format!("{units} of {of}'s {ticket} for {to}{due}, worth {claim} instead of {worth}")
+}
+
+/// Which hosts a service uses.
+pub fn hosts(hosts: &Hosts) -> String {
+    let leased = hosts.hosts.iter().filter(|claim| claim.lease.is_some()).count();
+    match (leased, hosts.hosts.len() - leased) {
+        (0, 0) => format!("{} uses no hosts", hosts.service),
+        (leased, own) => format!("{} uses {own} hosts and {leased} that are leased", hosts.service),
+    }
+}
+
+/// Who else claims them.
+pub fn contests(names: &Names, service: &Name, contests: &[Contest]) -> String {
+    let others = contests.iter().map(|contest| foreign(names, &contest.claim));
+    match contests.is_empty() {
+        true => format!("{service}, and nobody else uses its hosts"),
+        false => format!("{service}, and its hosts are used by {}", names::list(others)),
+    }
+}
+
+fn foreign(names: &Names, claim: &ForeignClaim) -> String {
+    let by = claim.by.as_ref();
+    let by = by.map(|(guest, service)| format!("{}'s {service}", names.actor(*guest)));
+    let ticket = claim.ticket.map(|ticket| format!(" on {}", names.hash(ticket)));
+    format!("{}{}", by.unwrap_or("somebody".to_owned()), ticket.unwrap_or_default())
+}
+
+/// For which services statements are asked for again.
+pub fn restate(needs: &[Name], hosts: &[Name]) -> String {
+    let list = |what: &str, services: &[Name]| match services.is_empty() {
+        true => format!("no {what}"),
+        false => format!("{what} of {}", names::list(services.iter().map(Name::to_string))),
+    };
+    format!("knowing {} and {}", list("needs", needs), list("hosts", hosts))
 }
 
 /// What a service wants and has.

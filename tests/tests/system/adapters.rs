@@ -159,6 +159,55 @@ fn a_service_is_started_and_stopped_by_its_adapter_unless_that_cannot() {
 }
 
 #[test]
+fn a_service_that_is_stopped_gives_its_units_back_if_it_is_told_to() {
+    let software = Software::started("busy_units 2\n", "0");
+    software.becomes("two nodes", |service| service["demands"][0]["held"] == 2);
+    let stopped = software.deployment.json("service stop guest/batch --free-units");
+    assert_eq!(stopped["state"], "stopped");
+    let leases = || software.deployment.json("lease list --slice batch");
+    eventually(DEADLINE, "no lease", || leases() == serde_json::json!([]));
+}
+
+#[test]
+fn a_service_is_added_only_if_it_can_be_measured_and_have_units() {
+    let deployment = Deployment::of(
+        &fs::read_to_string(root().join("config/services.toml")).expect("a file"),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let file = deployment.data.path().join("some.toml");
+    let slo = |want: &str| format!("slo.some = {{ want = '{want}', urgency = 1 }}\n");
+    let sense = "adapter = { name = 'exec', sense = ['/bin/echo', 'load 3'] }\n";
+    let pool = "adapter = { name = 'pool', map = { 'feature.big' = 'cpus > 1' } }\n";
+    for (definition, code, says) in [
+        (slo("load") + "adapter = { name = 'exec', sense = ['/no/such'] }", 1, "cannot look at"),
+        (slo("laod") + sense, 2, "`some` looks at the KPI `laod`, and its adapter measures `load`"),
+        (slo("units") + pool, 2, "`units`, which its adapter does not measure"),
+        (
+            slo("1") + "adapter = { name = 'pool', map = { big = 'cpus > 1' } }",
+            2,
+            "`big` of `map` of its adapter: it is no `label.value`",
+        ),
+        (slo("1").replace("'1'", "'1', resource = 'phone'"), 2, "has units of `phone`"),
+        (slo("1").replace("'1'", "'1', where = 'racks > 2'"), 2, "of `node` where"),
+    ] {
+        fs::write(&file, &definition).expect("a file");
+        let add = format!("service add guest/some {}", file.display());
+        let refused = deployment.tenure(&add);
+        assert_eq!(refused.status.code(), Some(code), "{definition}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(says), "{definition}: {}", stderr(&refused));
+        assert_eq!(deployment.json("service list"), serde_json::json!([]));
+    }
+    fs::write(&file, slo("3") + pool).expect("a file");
+    deployment.json(&format!("service add guest/some {}", file.display()));
+    eventually(DEADLINE, "a pool of three", || {
+        let pool = deployment.json("service show some");
+        pool["state"] == "running" && pool["demands"][0]["held"] == 3
+    });
+    // So that what is closed at the end is not asked for again.
+    deployment.json("service set guest/some behaviour.mode=unmanaged");
+}
+
+#[test]
 fn an_adapter_that_is_not_known_or_set_wrongly_is_refused_with_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut deployment = Deployment::of(
@@ -176,12 +225,13 @@ fn an_adapter_that_is_not_known_or_set_wrongly_is_refused_with_its_place() {
         fs::write(&file, format!("[adapter]\n{adapter}\n")).expect("a file");
         let refused = deployment.tenure(&format!("service add guest/batch {}", file.display()));
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-        assert!(stderr(&refused).contains("bad.toml: "), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("bad.toml:"), "{}", stderr(&refused));
         assert!(stderr(&refused).contains(says), "{}", stderr(&refused));
     }
     for name in ["exec", "slurm"] {
         let file = root().join(format!("config/services/{name}.toml"));
-        let added = deployment.json(&format!("service add guest/batch {}", file.display()));
+        let added =
+            deployment.json(&format!("service add guest/batch {} --unchecked", file.display()));
         assert_eq!(added["adapter"]["name"], name);
     }
     deployment.end("-TERM");

@@ -64,6 +64,7 @@ fn every_key_is_explained_and_nothing_else() {
         ("link", "Settings"),
         ("membership", "Settings"),
         ("packages", "Settings"),
+        ("host", "Settings"),
         ("exec", "SiteSettings"),
         ("exec", "GuestSettings"),
     ] {

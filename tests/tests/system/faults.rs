@@ -121,6 +121,10 @@ fn without_one_kind_of_message_the_run_does_not_complete() {
         "available",
         "need",
         "noted",
+        "hosts",
+        "hosts-noted",
+        "hosts-changed",
+        "restate",
     ];
     for kind in Message::KINDS.into_iter().filter(|kind| !others.contains(kind)) {
         let (code, run) = one(&[&format!("message.drop=[\"{kind}\"]")]);

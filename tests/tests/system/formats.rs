@@ -25,11 +25,15 @@ use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::Fact;
 use tenure_core::service::definition::{Behaviour, Definition};
+use tenure_core::service::member::{MemberId, Members};
 use tenure_core::service::slo::{Met, Slo};
 use tenure_core::service::steps::{Kind, Step, Steps};
 use tenure_core::service_manager::GateAnswer;
+use tenure_core::service_manager::advice::Advice;
+use tenure_core::service_manager::ambiguity::{Claim, Claimant, Rule};
 use tenure_core::service_manager::facts as sm;
 use tenure_core::service_manager::group::{Handling, Why};
+use tenure_core::service_manager::hosts::OtherClaim;
 use tenure_core::service_manager::machine::AfterLeave;
 use tenure_core::service_manager::plan::{
     Artefact, Lacking, NodePlacement, NodeType, OnFailure, Placed, PlanNode, PlanOutcome,
@@ -45,6 +49,7 @@ use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedL
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::endorsement::{Endorsement, SignedEndorsement};
+use tenure_core::wire::hosts::{Contest, ForeignClaim, HostClaim, HostLease, Hosts};
 use tenure_core::wire::invitation::{
     Invitation, JoinFault, Permission, Permissions, SignedInvitation,
 };
@@ -451,13 +456,40 @@ fn service_facts(p: &Parts) -> Vec<sm::Fact> {
         r#"{"name": "exec", "sense": ["busy"], "every": "30s", "tries": 3, "quiet": true}"#;
     let adapter = Some(serde_json::from_str(adapter).unwrap());
     let slo = [(Name::literal("wait"), slo)].into();
-    let definition = Definition { slo, behaviour, adapter };
+    let gold = r#"{"slos": ["wait"], "target": "99.5%", "window": "30d"}"#;
+    let sla = [(Name::literal("gold"), serde_json::from_str(gold).unwrap())].into();
+    let definition = Definition { slo, behaviour, adapter, sla };
+    let unit = (p.ticket.site(), UNIT);
+    let advice = Advice {
+        asks: vec![(node_kind(), 2)],
+        returns: vec![(LEASE, 1)],
+        extensions: vec![(LEASE, 4)],
+    };
     let kpis = r#"{"busy-units": "2", "pending-units{partition=\"big\"}": "3"}"#;
     let kpis = serde_json::from_str(kpis).unwrap();
     vec![
         sm::ServiceDefined { service: service(), definition }.into(),
         sm::ServiceRemoved { service: service() }.into(),
-        sm::ServiceReported { service: service(), kpis, seen: Found::Running }.into(),
+        sm::ServiceReported { service: service(), kpis, seen: Found::Running, busy: [unit].into() }
+            .into(),
+        sm::MembersTold { service: service(), members: members() }.into(),
+        sm::MemberAmbiguous { member: member(), claims: claims(p) }.into(),
+        sm::AmbiguitySettled {
+            member: member(),
+            keep: claims(p).remove(1).by,
+            by: Some(Rule::SignedLeaseWins),
+        }
+        .into(),
+        sm::MemberContested {
+            member: member(),
+            claims: claims(p),
+            others: vec![other(p)],
+            joining: vec![(LEASE, UNIT)],
+        }
+        .into(),
+        sm::MemberCeded { member: member(), by: Some(Rule::FirstSeen) }.into(),
+        sm::ServiceAdvised { service: service(), advice }.into(),
+        sm::UnitBlacklisted { service: service(), unit, until: Some(p.term.end()) }.into(),
         sm::ServiceStale { service: service() }.into(),
         sm::SloAssessed {
             service: service(),
@@ -468,7 +500,56 @@ fn service_facts(p: &Parts) -> Vec<sm::Fact> {
         .into(),
         sm::NeedStated { broker: p.broker, need: need(p) }.into(),
         sm::NeedAnswered { broker: p.broker, service: service(), revision: 300 }.into(),
+        sm::HostsStated { broker: p.broker, hosts: hosts(p) }.into(),
+        sm::HostsAnswered {
+            broker: p.broker,
+            service: service(),
+            revision: 300,
+            contests: vec![contest(p)],
+        }
+        .into(),
     ]
+}
+
+/// A member that is up and one that is down.
+fn members() -> Members {
+    let members = r#"{"node7": true, "node8": false}"#;
+    serde_json::from_str(members).unwrap()
+}
+
+fn member() -> MemberId {
+    MemberId::new("node7").unwrap()
+}
+
+/// Claims of a service's software and of a lease.
+fn claims(p: &Parts) -> Vec<Claim> {
+    let by = |service, unit| Claimant { service: Name::literal(service), unit };
+    let since = p.term.start();
+    let lease = Some((LEASE, p.ticket.hash()));
+    vec![
+        Claim { by: by("web", None), since, lease: None },
+        Claim { by: by("batch", Some((p.ticket.site(), UNIT))), since, lease },
+    ]
+}
+
+/// The hosts of a service: one that is leased, and one that is not.
+pub(crate) fn hosts(p: &Parts) -> Hosts {
+    let (since, ticket) = (p.term.start(), p.ticket.hash());
+    let lease = HostLease { site: p.ticket.site(), unit: UNIT, ticket };
+    let hosts = [([7; 32], Some(lease)), ([8; 32], None)];
+    let hosts = hosts.map(|(host, lease)| HostClaim { host: Hash::from_bytes(host), since, lease });
+    Hosts { service: Name::literal("batch"), revision: 300, hosts: hosts.into() }
+}
+
+/// A claim of another guest.
+pub(crate) fn contest(p: &Parts) -> Contest {
+    let by = Some((p.request.id.origin, Name::literal("web")));
+    let claim = ForeignClaim { by, since: p.term.start(), ticket: Some(p.ticket.hash()) };
+    Contest { host: Hash::from_bytes([7; 32]), claim }
+}
+
+fn other(p: &Parts) -> OtherClaim {
+    OtherClaim { broker: p.broker, claim: contest(p).claim }
 }
 
 /// A need with a step of each kind.
@@ -568,6 +649,7 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         }
         .into(),
         broker::NeedNoted { guest: p.request.id.origin, need: need(p) }.into(),
+        broker::HostsNoted { guest: p.request.id.origin, hosts: hosts(p) }.into(),
         broker::OrderPlaced { number: 1, order: unit_order(p), due: p.term.end(), stay: 1 }.into(),
         broker::OrderEnded {
             order: 1,
@@ -575,6 +657,7 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
             reason: "2 granted".to_owned(),
         }
         .into(),
+        broker::OrdersAdvised { orders: vec![unit_order(p)] }.into(),
         broker::MapperAnswered { round: 1, memo: None, wake: None }.into(),
         broker::Woken {}.into(),
     ]

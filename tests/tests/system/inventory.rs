@@ -69,6 +69,14 @@ fn units_with_names_are_spread_drained_added_and_removed_and_a_kill_and_a_start_
     assert_eq!(of(&deployment, "n5"), None);
     let again = deployment.json("lease request 1 --for 1h --wait");
     assert_eq!(of(&deployment, "n2"), Some(("ready".to_owned(), false)), "the only free: {again}");
+
+    // What a lease has is taken from it, and goes once its guest has given it back.
+    deployment.json("site add alpha node --name n6");
+    let left = deployment.json("site remove alpha/n1 --force --timeout 1m");
+    assert!(!left["units"].to_string().contains("\"n1\""), "{left}");
+    assert_eq!(of(&deployment, "n1"), None);
+    let gone = deployment.tenure("site remove alpha/n1 --force");
+    assert_eq!(gone.status.code(), Some(3), "{}", stderr(&gone));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service::unit_state::{AtGuest, UnitState};
 use tenure_core::service_manager::machine as service_manager;
 use tenure_core::service_manager::request as service_manager_request;
 use tenure_core::site_authority::machine as site_authority;
@@ -455,6 +456,44 @@ fn tables() -> [Table; 6] {
 fn the_transition_tables_are_the_golden_ones() {
     let text: Vec<String> = tables().iter().map(Table::text).collect();
     check_golden("tests/golden/machines.txt", &text.join("\n"));
+}
+
+#[test]
+fn a_unit_has_one_of_six_states_whatever_its_site_and_its_guest_say() {
+    use service_manager::UnitUse;
+    let tenant = samples().ticket.hash();
+    let sites = [
+        None,
+        Some(unit::State::Free),
+        Some(unit::State::SettingUp { tenant }),
+        Some(unit::State::Ready { tenant, properties: Properties::default() }),
+        Some(unit::State::Abandoned { next: None }),
+        Some(unit::State::TearingDown { next: Some(tenant) }),
+        Some(unit::State::Quarantined),
+    ];
+    let uses = [
+        ("joining", UnitUse::Joining),
+        ("joined", UnitUse::Joined),
+        ("unusable", UnitUse::Unusable),
+        ("leaving", UnitUse::Leaving),
+        ("left", UnitUse::Left),
+        ("refused", UnitUse::Refused),
+    ];
+    let (mut text, mut seen) = (String::new(), BTreeSet::new());
+    for site in &sites {
+        let at_site = site.as_ref().map_or("unheard", unit::State::word);
+        let guests = uses.iter().flat_map(|&(word, usage)| {
+            [false, true].map(|goes| (word, Some(AtGuest { usage, goes })))
+        });
+        for (word, guest) in [("nothing", None)].into_iter().chain(guests) {
+            let goes = if guest.is_some_and(|guest| guest.goes) { ", its lease goes" } else { "" };
+            let state = UnitState::of(site.as_ref(), guest);
+            seen.insert(state);
+            writeln!(text, "{at_site:<12} {word}{goes} -> {}", state.word()).unwrap();
+        }
+    }
+    assert_eq!(seen, UnitState::ALL.into());
+    check_golden("tests/golden/unit-states.txt", &text);
 }
 
 #[test]

@@ -300,6 +300,16 @@ fn the_testbed_in_namespaces_carries_what_is_promised() {
     assert!(last.contains("links promised") && last.ends_with("done"), "{said}");
 }
 
+/// As root with Slurm, Grid Engine and haproxy in namespaces, otherwise with Slurm alone.
+#[test]
+#[ignore = "needs slurmctld, slurmd, munged and jq"]
+fn services_of_real_software_take_units_from_each_other() {
+    let said = script(&["scripts/services"]);
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("jobs done ") && last.contains(", lost 0, moves "), "{said}");
+    assert!(last.contains(", SLA lab/batch "), "{said}");
+}
+
 /// The gateways of slices on this host.
 fn gateways() -> Vec<OsString> {
     let Ok(spaces) = fs::read_dir("/run/netns") else { return Vec::new() };

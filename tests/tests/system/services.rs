@@ -85,7 +85,16 @@ fn what_cannot_be_followed_is_refused_with_its_place() {
             "slo.wait = { want = '1', urgency = 1, rule = '3' }",
             "the rule of `wait` is no condition",
         ),
-        ("behaviour.termm = '1h'", "unknown field `termm`"),
+        (
+            "behaviour.termm = '1h'",
+            "bad.toml:1:11\n  |\n1 | behaviour.termm = '1h'\n  |           ^^^^^",
+        ),
+        (
+            "slo.wait = { want = '1', urgency = 1, rule = 'wait < 1m' }\n\
+             sla.gold = { slos = ['wait', 'cost'], target = '99%', window = '1d' }",
+            "`slos` of the SLA `gold` names `cost`, which is no SLO",
+        ),
+        ("sla.gold = { slos = [], target = '99', window = '1d' }", "`99` is no share of time"),
     ] {
         fs::write(&file, text).expect("a file");
         let refused = deployment.tenure(&format!("service add batch {path}"));
@@ -138,15 +147,18 @@ fn services_of_the_configuration_are_defined_at_each_start() {
 fn the_commands_of_the_document_work() {
     let deployment = started();
     let text = fs::read_to_string(root().join("docs/SERVICES.md")).expect("a document");
-    let commands = text.lines().filter_map(|line| line.strip_prefix("tenure service "));
+    let commands = text.lines().filter_map(|line| line.strip_prefix("tenure "));
+    let of_services =
+        |line: &&str| ["service ", "sla ", "unit "].iter().any(|of| line.starts_with(of));
+    let commands = commands.filter(of_services);
     let config = format!(" {}/config/", root().display());
     let mut count = 0;
     for command in commands {
-        let done = deployment.tenure(&format!("service {}", command.replace(" config/", &config)));
+        let done = deployment.tenure(&command.replace(" config/", &config));
         assert!(done.status.success(), "{command}: {}", stderr(&done));
         count += 1;
     }
-    assert_eq!(count, 3);
+    assert_eq!(count, 10);
     eventually(DEADLINE, "two nodes", || active(&deployment) == 2);
     deployment.json("service report guest/batch --seen stopped");
     deployment.close_all();

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tenure_tests::root;
 use tenure_wait::{DEADLINE, eventually};
 
 use crate::deployment::{Deployment, stderr};
+use crate::software::{self, adoptable_units, deployed, named_units, show};
 
 /// A controller with three nodes that are not there yet.
 struct Slurm {
@@ -18,6 +18,11 @@ struct Slurm {
 impl Slurm {
     /// Starts it, with ports that begin with two digits.
     fn start(ports: &str) -> Self {
+        Self::start_with(ports, "")
+    }
+
+    /// The same with more lines in its configuration.
+    fn start_with(ports: &str, lines: &str) -> Self {
         let slurm = Self { folder: tempfile::tempdir().expect("a folder") };
         let folder = slurm.folder.path().display().to_string();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
@@ -25,7 +30,7 @@ impl Slurm {
         for name in ["munge", "run", "spool", "state", "log"] {
             fs::create_dir(slurm.folder.path().join(name)).expect("a folder");
         }
-        let conf = CONF.replace("FOLDER", &folder).replace("HOST", host.trim());
+        let conf = format!("{CONF}{lines}").replace("FOLDER", &folder).replace("HOST", host.trim());
         let conf = conf.replace("PORTS", ports);
         fs::write(slurm.folder.path().join("slurm.conf"), conf.replace("USER", &user))
             .expect("a file");
@@ -112,14 +117,6 @@ NodeName=c[1-3] NodeAddr=127.0.0.1 NodeHostname=HOST Port=[PORTS201-PORTS203] CP
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 ";
 
-/// A deployment whose site is as it is said.
-fn deployed(site: &str) -> Deployment {
-    let config = fs::read_to_string(root().join("config/services.toml")).expect("a file");
-    let config = config.replace("name = \"slo\"", "name = \"slo\", ask-every = \"1s\"");
-    let config = config.replace("units = 4", site);
-    Deployment::of(&config, tempfile::tempdir().expect("a folder"))
-}
-
 /// Adds or changes the service of a Slurm.
 fn define(deployment: &Deployment, slurm: &Slurm, (adapter, behaviour): (&str, &str)) {
     let text = format!(
@@ -133,10 +130,7 @@ fn define(deployment: &Deployment, slurm: &Slurm, (adapter, behaviour): (&str, &
          {adapter}\n\
          node-stop = ['/bin/sh', '-c', 'cd FOLDER/run && test ! -e slurmd.$TENURE_NODE.pid || kill $(cat slurmd.$TENURE_NODE.pid)']\n"
     );
-    let file = slurm.folder.path().join("service.toml");
-    let folder = slurm.folder.path().display().to_string();
-    fs::write(&file, text.replace("FOLDER", &folder)).expect("a file");
-    deployment.json(&format!("service add guest/batch {}", file.display()));
+    software::define(deployment, slurm.folder.path(), &text);
 }
 
 /// Nodes of a pool.
@@ -152,23 +146,6 @@ drain = '2m'
 node-start = ['/usr/bin/unshare', '--uts', '--mount', '/bin/sh', '-c', """
 hostname $TENURE_NODE && mount --bind FOLDER/hosts /etc/hosts &&
 setsid --wait slurmd -Z -N $TENURE_NODE --conf 'CPUs=2 RealMemory=512'"""]"#;
-
-/// The program of a site whose units have names and addresses, and are nothing else.
-const SITE: &str = r#"#!/bin/sh
-read -r input
-of() { echo "$input" | sed "s/.*\"$1\":\"*\([a-z0-9]*\).*/\1/"; }
-unit=$(of unit)
-properties="\"properties\":{\"host.name\":\"e$unit\",\"host.privipaddr\":\"127.0.1.2$unit\"}"
-case $(of step) in
-setup) touch "FOLDER/unit-$unit" ;;
-teardown) rm -f "FOLDER/unit-$unit" ;;
-*) if test -e "FOLDER/unit-$unit"; then echo "{\"state\":\"up\",$properties}"; else echo '{"state":"down"}'; fi ;;
-esac
-"#;
-
-fn show(deployment: &Deployment) -> Value {
-    deployment.json("service show batch")
-}
 
 #[test]
 #[ignore = "needs slurmctld, slurmd, munged, and root"]
@@ -238,17 +215,10 @@ fn jobs_of_slurm_get_leased_nodes_and_leave_them_by_a_drain() {
 #[ignore = "needs slurmctld, slurmd, munged, `unshare`, and root"]
 fn nodes_of_slurm_are_created_for_units_and_deleted_when_their_jobs_have_ended() {
     let slurm = Slurm::start("37");
-    let folder = slurm.folder.path().display().to_string();
-    fs::write(slurm.folder.path().join("site"), SITE.replace("FOLDER", &folder)).expect("a file");
-    slurm.sh("(cat /etc/hosts; for unit in 0 1 2 3; do echo 127.0.1.2$unit e$unit; done) >hosts; chmod 700 site; mkfifo gate");
-    let hash = slurm.sh("sha256sum site | cut -d ' ' -f 1");
-    let site = format!(
-        "units = 4\ndriver = {{ name = 'exec', setup = '{folder}/site', teardown = '{folder}/site', \
-         probe = '{folder}/site', allow = ['{hash}'] }}"
-    );
+    slurm.sh("(cat /etc/hosts; for unit in 0 1 2 3; do echo 127.0.1.2$unit e$unit; done) >hosts; mkfifo gate");
     // Nodes of others stay as they are.
     slurm.sh("scontrol create NodeName=e9 NodeAddr=127.0.1.29 NodeHostname=e9 CPUs=2 State=FUTURE");
-    let deployment = deployed(&site);
+    let deployment = deployed(&named_units(slurm.folder.path()));
     define(&deployment, &slurm, (CREATED, "most = 1"));
     slurm.sh("sbatch -o /dev/null --wrap \"read go <$PWD/gate\"");
     eventually(DEADLINE, "a node at work", || {
@@ -267,5 +237,67 @@ fn nodes_of_slurm_are_created_for_units_and_deleted_when_their_jobs_have_ended()
     let job = slurm.sh("scontrol show job 1 --oneliner");
     assert!(job.contains("JobState=COMPLETED") && job.contains("Restarts=0"), "{job}");
     assert_eq!(slurm.node("e9"), "State=FUTURE+DYNAMIC_NORM");
+    deployment.close_all();
+}
+
+/// A node of somebody's own, which is in the configuration.
+const STATIC: &str =
+    "NodeName=e0 NodeAddr=127.0.0.1 NodeHostname=HOST Port=PORTS210 CPUs=2 RealMemory=512\n";
+
+#[test]
+#[ignore = "needs slurmctld, slurmd, munged, and root"]
+fn a_node_of_slurm_with_jobs_is_taken_over_as_it_is() {
+    let slurm = Slurm::start_with("38", STATIC);
+    slurm.sh("setsid --wait slurmd -N e0; touch unit-0; mkfifo gate");
+    slurm.sh("sbatch --requeue -o /dev/null --wrap \"read go <$PWD/gate\"");
+    eventually(DEADLINE, "a job", || slurm.sh("squeue --noheader -o '%T %N'") == "RUNNING e0");
+    let deployment = deployed(&adoptable_units(slurm.folder.path()));
+    let adapter = POOL.replace("drain = '5s'", "drain = '2s'\nstatic = true");
+    define(&deployment, &slurm, (&adapter, "mode = 'unmanaged'"));
+    let is_static = || show(&deployment)["members"].as_array().is_some_and(|all| all.len() == 1);
+    eventually(DEADLINE, "a static unit", is_static);
+
+    deployment.json("unit adopt alpha/u0 guest/batch --wait");
+    let node = slurm.node("e0");
+    assert!(node.starts_with("State=MIXED Comment=tenure:"), "{node}");
+    eventually(DEADLINE, "one unit of each kind less", || !is_static());
+
+    // The job does not end, and nothing ends it: no other begins on the node, which is left as it is.
+    deployment.json("unit unassign alpha/u0");
+    eventually(DEADLINE, "a drain", || slurm.is_draining("e0"));
+    let free = || deployment.json("lease list").as_array().expect("leases").is_empty();
+    eventually(DEADLINE, "a unit that is free", free);
+    assert!(!slurm.node("e0").contains("Comment") && slurm.node("e0").contains("+DRAIN"));
+    assert_eq!(slurm.sh("squeue --noheader -o '%T %N'"), "RUNNING e0");
+    assert!(slurm.folder.path().join("unit-0").exists());
+
+    // A node that is drained is not taken over; one that is taken is down at the end, and its job queued again.
+    deployment.json("unit adopt alpha/u0 guest/batch");
+    eventually(DEADLINE, "a refusal", || {
+        let listed = deployment.json("unit blacklist guest/batch");
+        listed.as_array().is_some_and(|all| !all.is_empty())
+    });
+    let why = deployment.tenure("lease why guest/2");
+    let why = String::from_utf8_lossy(&why.stdout);
+    assert!(why.contains("node e0 cannot be taken over: it is "), "{why}");
+    eventually(DEADLINE, "a unit that is free", free);
+    deployment.json("unit blacklist guest/batch alpha/u0 --clear");
+    slurm.sh("scontrol update NodeName=e0 State=RESUME");
+    eventually(DEADLINE, "a node that responds", || slurm.node("e0") == "State=MIXED");
+    let taken = deployment.tenure("unit adopt alpha/u0 guest/batch --take --wait");
+    let why = deployment.tenure("lease why guest/3");
+    assert!(
+        taken.status.success(),
+        "{} {}",
+        slurm.node("e0"),
+        String::from_utf8_lossy(&why.stdout)
+    );
+    deployment.json("unit unassign alpha/u0");
+    eventually(DEADLINE, "a unit that is free", free);
+    let node = slurm.node("e0");
+    assert!(node.contains("+DRAIN") && !node.contains("Comment"), "{node}");
+    assert_eq!(slurm.try_sh("ls run/slurmd.e0.pid"), None);
+    assert_eq!(slurm.sh("squeue --noheader --states=RUNNING"), "");
+    assert!(!slurm.folder.path().join("unit-0").exists());
     deployment.close_all();
 }

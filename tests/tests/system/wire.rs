@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
+use tenure_core::driver::{Call, DriverError, Step};
 use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Constraints, Value};
@@ -20,11 +21,14 @@ use tenure_core::wire::message::{
 use tenure_core::wire::part::Part;
 use tenure_node::net::card::{Card, SignedCard};
 use tenure_node::net::frame::{Frame, Hello, VERSIONS};
+use tenure_node::net::task::{
+    Command, CommandEnd, Errand, Ran, Task, TaskEnd, TaskRefusal, Written,
+};
 use tenure_tests::root;
 
 use crate::formats::{
-    EPOCH, LEASE, Parts, UNIT, busy, endorsement, hex, invitation, key_chain, level, need, offers,
-    parts, told, waiting,
+    EPOCH, LEASE, Parts, UNIT, busy, contest, endorsement, hex, hosts, invitation, key_chain,
+    level, need, offers, parts, told, waiting,
 };
 
 const GOLDEN: &str = "tests/golden/wire-1.txt";
@@ -123,6 +127,17 @@ fn of_recalls(p: &Parts) -> Vec<Message> {
     ]
 }
 
+/// What is said about hosts that several guests may claim.
+fn of_hosts(p: &Parts) -> Vec<Message> {
+    let service = || Name::literal("batch");
+    vec![
+        Message::Hosts(hosts(p)),
+        Message::HostsNoted { service: service(), revision: 300, contests: vec![contest(p)] },
+        Message::HostsChanged { service: service(), revision: 300 },
+        Message::Restate { needs: vec![service()], hosts: vec![Name::literal("web")] },
+    ]
+}
+
 fn card() -> SignedCard {
     let signer = Signer::from_seed(Scheme::Ed25519, [4; 32]);
     let card = Card {
@@ -134,6 +149,41 @@ fn card() -> SignedCard {
         until: Time::from_secs(60).plus(Span::DAY),
     };
     SignedCard::sign(card, &signer, key_chain())
+}
+
+fn task(errand: Errand) -> Frame {
+    Frame::Task(Box::new(Task { keys: key_chain(), errand }))
+}
+
+fn ended(end: TaskEnd) -> Frame {
+    Frame::TaskEnd(Box::new(end))
+}
+
+fn setup(p: &Parts) -> Call {
+    Call {
+        site: site().id(),
+        unit: UNIT,
+        epoch: EPOCH,
+        step: Step::Setup,
+        number: 0,
+        resource: Name::literal("node"),
+        quantity: NonZeroU32::MIN,
+        guest: p.broker,
+        slice: Name::literal("main"),
+        lease: LEASE,
+        properties: p.properties.clone(),
+        deadline: Some(Time::from_secs(90)),
+    }
+}
+
+fn command() -> Command {
+    let (user, words) = (Some("build".to_owned()), vec!["make".to_owned(), "-j4".to_owned()]);
+    Command { unit: UNIT, epoch: EPOCH, user, words, timeout: Span::MINUTE }
+}
+
+fn ran() -> Ran {
+    let output = Written { bytes: b"done\n".to_vec(), cut: false };
+    Ran { end: CommandEnd::Exit(2), output, errors: Written { bytes: Vec::new(), cut: true } }
 }
 
 /// A frame of each kind, with a message of each kind, by name.
@@ -153,10 +203,18 @@ fn samples() -> BTreeMap<String, Frame> {
         ("where", Frame::Where(p.broker)),
         ("invitation", Frame::Invitation(invitation())),
         ("endorsement", Frame::Endorsement(endorsement())),
+        ("task.setup", task(Errand::Step { call: setup(&p), users: vec!["build".to_owned()] })),
+        ("task.probe", task(Errand::Probe(UNIT))),
+        ("task.run", task(Errand::Run(command()))),
+        ("task-end.done", ended(TaskEnd::Done(p.properties.clone()))),
+        ("task-end.failed", ended(TaskEnd::Failed(DriverError("it is full".to_owned())))),
+        ("task-end.ran", ended(TaskEnd::Ran(ran()))),
+        ("task-end.refused", ended(TaskEnd::Refused(TaskRefusal::NoTenant(UNIT)))),
         ("messages.batch", Frame::Messages(batch(&p))),
     ];
     let of_kinds = of_kinds.map(|(name, frame)| (name.to_owned(), frame));
-    let messages = [of_requests(&p), of_leases(&p), of_recalls(&p), of_inquiries()].concat();
+    let messages =
+        [of_requests(&p), of_leases(&p), of_recalls(&p), of_hosts(&p), of_inquiries()].concat();
     let messages = messages.into_iter().map(|message| {
         let name = format!("messages.{}", message.kind());
         (name, Frame::Messages(vec![sealed(&p, message)]))

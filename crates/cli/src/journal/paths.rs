@@ -13,7 +13,7 @@ const OF_A_DEPLOYMENT: &str = "journals";
 ///
 /// # Errors
 /// A folder that holds none, or cannot be read.
-pub(super) fn journals(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn journals(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut all = Vec::new();
     for path in paths {
         if path.is_dir() {

@@ -261,6 +261,12 @@ fn shorten(value: &mut Value) {
                 "wake",
                 "at",
                 "until",
+                "due",
+                "since",
+                "from",
+                "by",
+                "not_before",
+                "redeem_by",
                 "TooLate",
                 "Undecided",
             ];
@@ -334,6 +340,18 @@ mod tests {
     use tenure_core::wire::refusal::Refusal;
 
     use super::*;
+
+    #[test]
+    fn the_instants_of_orders_and_recalls_are_dates() {
+        let at = Time::from_secs(1_795_003_200);
+        for key in ["due", "since", "from", "by", "not_before", "redeem_by"] {
+            let mut value = json!({ "level": { key: at }, "by": "guest" });
+            shorten(&mut value);
+            let shown =
+                format!("{{\"by\":\"guest\",\"level\":{{\"{key}\":\"2026-11-18T12:00:00Z\"}}}}");
+            assert_eq!(value.to_string(), shown);
+        }
+    }
 
     #[test]
     fn the_instants_of_a_refusal_are_dates() {

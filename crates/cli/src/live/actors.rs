@@ -15,7 +15,7 @@ use super::args::{
     BrokerCommand, Change, OneUnit, Output, QuotaCommand, SiteCommand, SliceCommand,
 };
 use super::availability::availability;
-use super::{ask, ask_change, delegation, measure, print, recall, service};
+use super::{ask, ask_change, delegation, measure, print, recall, removal, service};
 use crate::Console;
 use crate::error::Error;
 
@@ -73,7 +73,7 @@ pub(crate) fn site(command: &SiteCommand, console: &mut Console<'_>) -> Result<(
         }
         SiteCommand::Fail { unit, why } => act_on(unit, UnitAct::Fail(why.clone()), console),
         SiteCommand::Reset(unit) => act_on(unit, UnitAct::Reset, console),
-        SiteCommand::Remove(unit) => act_on(unit, UnitAct::Remove, console),
+        SiteCommand::Remove(args) => removal::remove(args, console),
         SiteCommand::Delegate(asked) => delegation::of_site(asked, console),
         SiteCommand::Delegations(asked) => delegation::list_site(asked, console),
         SiteCommand::Withdraw(asked) => delegation::withdraw(asked, console),
@@ -348,7 +348,7 @@ impl print::Row for OrderView {
             self.worth.to_string(),
             self.to.clone(),
             self.claim.to_string(),
-            self.due.clone(),
+            print::or_dash(self.due.as_ref()),
         ]
     }
 }

@@ -1,6 +1,6 @@
 //! The words of the commands on a live deployment.
 
-mod owner;
+pub(super) mod owner;
 mod sequence;
 mod ticket;
 
@@ -510,6 +510,10 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "SITE/UNIT", value_parser = owner::unit)]
     pub(crate) exclude: Vec<(Name, UnitId)>,
 
+    /// A unit that alone will do, as alpha/u3 [may be repeated]
+    #[arg(long = "unit", value_name = "SITE/UNIT", value_parser = owner::unit)]
+    pub(crate) units: Vec<(Name, UnitId)>,
+
     /// Have each item of the demand from one site, and no two from the same
     #[arg(long)]
     pub(crate) apart: bool,
@@ -570,6 +574,10 @@ pub(crate) struct ReviseArgs {
     /// A unit that is not wanted, as alpha/u3 [may be repeated]
     #[arg(long, value_name = "SITE/UNIT", value_parser = owner::unit)]
     pub(crate) exclude: Vec<(Name, UnitId)>,
+
+    /// A unit that alone will do, as alpha/u3 [may be repeated]
+    #[arg(long = "unit", value_name = "SITE/UNIT", value_parser = owner::unit)]
+    pub(crate) units: Vec<(Name, UnitId)>,
 
     /// Have each item of the demand from one site, and no two from the same
     #[arg(long)]

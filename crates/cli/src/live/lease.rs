@@ -21,7 +21,10 @@ use super::args::{
 use super::demand::demand;
 use super::experiment::{self, Wanted};
 use super::interrupt::Interrupt;
-use super::{ask, ask_change, connect, connect_to, duration, offer, print, recall, roughly, why};
+use super::{
+    ask, ask_change, connect, connect_to, duration, offer, print, print_changes, recall, roughly,
+    why,
+};
 use crate::Console;
 use crate::error::Error;
 use crate::{render, text};
@@ -127,6 +130,7 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
         not_units: args.exclude.iter().cloned().collect(),
+        only_units: args.units.iter().cloned().collect(),
         apart: wanted.apart,
         after: after(args),
         links: wanted.links,
@@ -191,34 +195,20 @@ fn asker(args: &RequestArgs) -> Result<Option<Name>, Error> {
 
 /// Replaces a request that is open.
 fn revise(args: &ReviseArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let demand = demand(&args.demand, args.condition.as_deref())?.to_string();
     let wanted = LeaseRequest {
-        manager: None,
-        broker: None,
-        id: None,
-        slice: Name::literal("main"),
-        demand: demand(&args.demand, args.condition.as_deref())?.to_string(),
-        duration: args.duration.longest,
         min_duration: Some(args.duration.shortest),
-        plan: false,
-        hold: None,
-        brokers: Vec::new(),
-        tries: None,
         start: args.at,
         latest: args.by,
-        configuration: Properties::default(),
-        bundle: false,
-        assemble: None,
-        keep_ticket: false,
         reason: args.reason.clone(),
         redeem_by: args.redeem_by,
         not_sites: args.not_site.iter().cloned().collect(),
         not_units: args.exclude.iter().cloned().collect(),
+        only_units: args.units.iter().cloned().collect(),
         apart: args.apart,
-        after: Vec::new(),
         notice: args.notice,
         min_tenure: args.min_tenure,
-        links: Vec::new(),
-        properties: Properties::default(),
+        ..LeaseRequest::new(Name::literal("main"), demand, args.duration.longest)
     };
     let revised = ReviseRequest { lease: args.lease.clone(), wanted };
     let leases: Vec<LeaseView> = ask_change(&args.change, &Request::Revise(Box::new(revised)))?;
@@ -555,20 +545,7 @@ fn watch(
     lease: Option<LeaseName>,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
-    let mut client = connect(&endpoint.data)?;
-    let mut view: LeaseView = client.ask_within(&Request::Watch { lease }, None)?;
-    let mut first = true;
-    loop {
-        if endpoint.output == Output::Csv {
-            print::csv(std::slice::from_ref(&view), std::mem::take(&mut first), console)?;
-        } else if endpoint.output == Output::Table {
-            text::line(console.out, change(&view))?;
-            console.out.flush()?;
-        } else {
-            print::line(&view, console)?;
-        }
-        view = client.next(None)?;
-    }
+    print_changes(endpoint, &Request::Watch { lease }, change, console)
 }
 
 /// A lease as it is now, in a line.

@@ -15,9 +15,10 @@ mod lease;
 mod measure;
 mod offer;
 pub(crate) mod plan;
-mod print;
+pub(crate) mod print;
 mod proof;
 mod recall;
+mod removal;
 mod report;
 mod service;
 mod split;
@@ -25,6 +26,7 @@ mod ticket;
 #[cfg(test)]
 mod ticket_tests;
 mod transfer;
+mod unit;
 mod up;
 mod why;
 
@@ -37,7 +39,9 @@ use tenure_node::api::Request;
 use tenure_node::api::client::Client;
 use tenure_node::run::SOCKET;
 
+use crate::Console;
 use crate::error::Error;
+use crate::text;
 
 pub(crate) use actors::{broker, site, slice};
 pub(crate) use doctor::{doctor, metrics};
@@ -46,6 +50,7 @@ pub(crate) use lease::lease;
 pub(crate) use peer::{PeerCommand, peer};
 pub(crate) use service::{ServiceCommand, service};
 pub(crate) use ticket::ticket;
+pub(crate) use unit::{UnitCommand, unit};
 pub(crate) use up::{config, dev, up};
 
 /// Connects to the deployment that keeps its data in `data`.
@@ -54,7 +59,7 @@ fn connect(data: &Path) -> Result<Client, Error> {
 }
 
 /// Asks the deployment in `data` one thing.
-fn ask<T: DeserializeOwned>(data: &Path, request: &Request) -> Result<T, Error> {
+pub(crate) fn ask<T: DeserializeOwned>(data: &Path, request: &Request) -> Result<T, Error> {
     Ok(connect(data)?.ask(request)?)
 }
 
@@ -66,6 +71,31 @@ fn connect_to(change: &args::Change) -> Result<Client, Error> {
 /// Has a deployment make one change.
 fn ask_change<T: DeserializeOwned>(change: &args::Change, request: &Request) -> Result<T, Error> {
     Ok(connect_to(change)?.ask(request)?)
+}
+
+/// Prints what a watch answers, until it is interrupted; each as `line` says in a table.
+fn print_changes<T: print::Row + DeserializeOwned>(
+    endpoint: &args::Endpoint,
+    request: &Request,
+    line: fn(&T) -> String,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    let mut client = connect(&endpoint.data)?;
+    let mut view: T = client.ask_within(request, None)?;
+    let mut first = true;
+    loop {
+        match endpoint.output {
+            args::Output::Csv => {
+                print::csv(std::slice::from_ref(&view), std::mem::take(&mut first), console)?;
+            }
+            args::Output::Table => {
+                text::line(console.out, line(&view))?;
+                console.out.flush()?;
+            }
+            args::Output::Json | args::Output::Jsonl => print::line(&view, console)?,
+        }
+        view = client.next(None)?;
+    }
 }
 
 /// How long one request waits: a deployment answers none that takes a minute.

@@ -1,17 +1,24 @@
 //! `tenure service`: services of guests, what is measured of them, and what they want.
 
+mod kpi;
+mod plan;
+mod watch;
+
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use tenure_core::model::name::Name;
+use tenure_core::model::time::Span;
 use tenure_core::service::definition::Definition;
 use tenure_core::service::kpi::{Kpi, Kpis};
+use tenure_core::service::member::{MemberId, Members};
 use tenure_core::service::steps::Step;
 use tenure_core::service_manager::services::Found;
 use tenure_expr::Quantity;
 use tenure_node::adapter;
 use tenure_node::api::{AdapterView, DemandView, Request, ServiceName, ServiceView, SloView};
+use tenure_sim::workload::parse_span;
 
 use super::args::{Change, Endpoint, Output};
 use super::{ask, ask_change, print};
@@ -28,14 +35,22 @@ pub(crate) enum ServiceCommand {
     Show(ServiceArgs),
     /// Say what a service lacks, and what is done about it
     Why(ServiceArgs),
+    /// List what is measured of services
+    Kpi(KpiArgs),
+    /// Follow services as they change, until interrupted
+    Watch(WatchArgs),
+    /// Say what a definition of a service would come to, and change nothing
+    Plan(PlanArgs),
     /// Add a service, or change what it is to reach
     Add(AddArgs),
+    /// Change some keys of what a service is
+    Set(SetArgs),
     /// State what was measured of a service
     Report(ServiceReportArgs),
     /// Have the adapter of a service start its software
     Start(ActArgs),
     /// Have the adapter of a service stop its software
-    Stop(ActArgs),
+    Stop(StopArgs),
     /// Forget a service that does not run; its leases stay
     Remove(RemoveArgs),
 }
@@ -78,6 +93,10 @@ pub(crate) struct AddArgs {
     /// Its definition, in TOML, or JSON if its name ends so
     #[arg(value_name = "FILE")]
     file: PathBuf,
+
+    /// Neither look at its software before, nor ask whether there are such units
+    #[arg(long)]
+    unchecked: bool,
 }
 
 const ADD: &str = "\
@@ -106,12 +125,17 @@ pub(crate) struct ServiceReportArgs {
     /// How it was found
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     seen: How,
+
+    /// A host that takes part without a lease; may be repeated
+    #[arg(long, value_name = "NAME[=up|down]", value_parser = member)]
+    member: Vec<(String, bool)>,
 }
 
 const REPORT: &str = "\
 Examples:
   tenure service report batch busy-units=4 oldest-wait=12m
   tenure service report batch 'pending-units{partition=\"big\"}=3'
+  tenure service report batch busy-units=4 --member node7 --member node8=down
   tenure service report batch --seen stopped";
 
 /// Forget a service that does not run; its leases stay.
@@ -136,6 +160,88 @@ pub(crate) struct ActArgs {
     service: ServiceName,
 }
 
+/// Have the adapter of a service stop its software.
+///
+/// The answer is how the adapter finds it then. Its leases stay as they are, unless they are to go back.
+#[derive(Args, Debug)]
+pub(crate) struct StopArgs {
+    #[command(flatten)]
+    endpoint: Change,
+
+    /// The service: batch or guest/batch
+    service: ServiceName,
+
+    /// Give all of its leases back then
+    #[arg(long)]
+    free_units: bool,
+}
+
+/// List what is measured of services.
+#[derive(Args, Debug)]
+pub(crate) struct KpiArgs {
+    #[command(flatten)]
+    endpoint: Endpoint,
+
+    /// The service: batch or guest/batch [default: all]
+    service: Option<ServiceName>,
+}
+
+/// Follow services as they change, until interrupted.
+#[derive(Args, Debug)]
+pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    endpoint: Endpoint,
+
+    /// The service: batch or guest/batch [default: all]
+    service: Option<ServiceName>,
+}
+
+/// Say what a definition of a service would come to, and change nothing.
+///
+/// Copies of its service manager and of the brokers here go on for a while, as if the service were defined so, and as if
+/// all that is measured stayed as it is. What is granted, ordered from other services and given back by then is listed.
+#[derive(Args, Debug)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    endpoint: Endpoint,
+
+    /// The service: batch or guest/batch
+    service: ServiceName,
+
+    /// Its definition, in TOML, or JSON if its name ends so
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// For how long they go on
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "15m")]
+    within: Span,
+}
+
+/// Change some keys of what a service is.
+#[derive(Args, Debug)]
+#[command(after_help = SET)]
+pub(crate) struct SetArgs {
+    #[command(flatten)]
+    endpoint: Change,
+
+    /// The service: batch or guest/batch
+    service: ServiceName,
+
+    /// What is set: keys of its definition with their values
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset")]
+    set: Vec<String>,
+
+    /// A key that is left out from now on, such as an SLO; may be repeated
+    #[arg(long, value_name = "KEY")]
+    unset: Vec<String>,
+}
+
+const SET: &str = "\
+Examples:
+  tenure service set batch slo.wait.urgency=70 behaviour.most=8
+  tenure service set batch 'slo.wait.rule=oldest-wait < 5m'
+  tenure service set batch --unset slo.wait.rule";
+
 /// How a service was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum How {
@@ -146,6 +252,10 @@ enum How {
     Stopped,
     /// It does not do what it should
     Failed,
+    /// It was told to start, and does not run yet
+    Starting,
+    /// It was told to stop, and has not stopped yet
+    Shutdown,
 }
 
 impl From<How> for Found {
@@ -154,6 +264,8 @@ impl From<How> for Found {
             How::Running => Self::Running,
             How::Stopped => Self::Stopped,
             How::Failed => Self::Failed,
+            How::Starting => Self::Starting,
+            How::Shutdown => Self::Shutdown,
         }
     }
 }
@@ -164,6 +276,15 @@ fn kpi(text: &str) -> Result<(Kpi, Quantity), String> {
     let kpi = kpi.parse::<Kpi>().map_err(|error| error.to_string())?;
     let value = Quantity::try_from(value.to_owned());
     Ok((kpi, value.map_err(|error| format!("{error}; {usual}"))?))
+}
+
+fn member(text: &str) -> Result<(String, bool), String> {
+    let (name, up) = match text.rsplit_once('=') {
+        None | Some((_, "up")) => (text.trim_end_matches("=up"), true),
+        Some((name, "down")) => (name, false),
+        Some((_, other)) => return Err(format!("a member is `up` or `down`, not `{other}`")),
+    };
+    MemberId::new(name).map(|id| (id.to_string(), up)).map_err(|bad| bad.to_string())
 }
 
 /// `tenure service`
@@ -178,10 +299,11 @@ pub(crate) fn service(command: &ServiceCommand, console: &mut Console<'_>) -> Re
             let service = args.service.clone();
             act(args, &Request::StartService { service }, console)
         }
-        ServiceCommand::Stop(args) => {
-            let service = args.service.clone();
-            act(args, &Request::StopService { service }, console)
-        }
+        ServiceCommand::Stop(args) => stop(args, console),
+        ServiceCommand::Kpi(args) => kpi::kpi(args, console),
+        ServiceCommand::Watch(args) => watch::watch(args, console),
+        ServiceCommand::Plan(args) => plan::plan(args, console),
+        ServiceCommand::Set(args) => set(args, console),
         ServiceCommand::Remove(args) => remove(args, console),
     }
 }
@@ -218,26 +340,48 @@ fn why(args: &ServiceArgs, console: &mut Console<'_>) -> Result<(), Error> {
 }
 
 fn add(args: &AddArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let AddArgs { endpoint, service, file } = args;
-    let help = "name a file with the definition of a service, such as config/services/batch.toml";
-    let text = fs::read_to_string(file).map_err(|source| Error::reading(file, source, help))?;
-    let json = file.extension().is_some_and(|extension| extension == "json");
-    let read: Result<Definition, String> = if json {
-        serde_json::from_str(&text).map_err(|error| error.to_string())
-    } else {
-        toml::from_str(&text).map_err(|error| error.to_string())
-    };
-    let wrong = |cause: String| Error::Wrong(format!("{}: {cause}", file.display()));
-    let definition = Box::new(read.map_err(wrong)?);
-    definition.check().map_err(|bad| wrong(bad.to_string()))?;
-    adapter::check(&definition).map_err(|bad| wrong(format!("{bad}; {}", bad.help())))?;
-    let request = Request::SetService { service: service.clone(), definition };
+    let AddArgs { endpoint, service, file, unchecked } = args;
+    let (service, definition) = (service.clone(), definition(file)?);
+    let request = Request::SetService { service, definition, unchecked: *unchecked };
     let service: ServiceView = ask_change(endpoint, &request)?;
     show_one(&service, endpoint.output, console)
 }
 
+fn set(args: &SetArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let SetArgs { endpoint, service, set, unset } = args;
+    let (service, set, unset) = (service.clone(), set.clone(), unset.clone());
+    let service: ServiceView =
+        ask_change(endpoint, &Request::ChangeService { service, set, unset })?;
+    show_one(&service, endpoint.output, console)
+}
+
+/// The definition in a file.
+fn definition(file: &Path) -> Result<Box<Definition>, Error> {
+    let help = "name a file with the definition of a service, such as config/services/batch.toml";
+    let text = fs::read_to_string(file).map_err(|source| Error::reading(file, source, help))?;
+    let wrong = |cause: String| Error::Wrong(format!("{}: {cause}", file.display()));
+    let json = file.extension().is_some_and(|extension| extension == "json");
+    let definition: Box<Definition> = if json {
+        serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?
+    } else {
+        let name = file.display().to_string();
+        let read = tenure_config::read(tenure_config::Source { name: &name, text: &text });
+        read.map_err(|error| Error::Definition { error: Box::new(error), text: text.clone() })?
+    };
+    definition.check().map_err(|bad| wrong(bad.to_string()))?;
+    adapter::check(&definition).map_err(|bad| wrong(format!("{bad}; {}", bad.help())))?;
+    Ok(definition)
+}
+
+fn stop(args: &StopArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let StopArgs { endpoint, service, free_units } = args;
+    let (service, free_units) = (service.clone(), *free_units);
+    let service: ServiceView = ask_change(endpoint, &Request::StopService { service, free_units })?;
+    show_one(&service, endpoint.output, console)
+}
+
 fn report(args: &ServiceReportArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let ServiceReportArgs { endpoint, service, kpis, seen } = args;
+    let ServiceReportArgs { endpoint, service, kpis, seen, member } = args;
     let mut all = Kpis::default();
     for (kpi, value) in kpis {
         if !all.insert(kpi.clone(), *value) {
@@ -245,8 +389,12 @@ fn report(args: &ServiceReportArgs, console: &mut Console<'_>) -> Result<(), Err
             return Err(Error::Wrong(format!("a service has {most} KPIs at most")));
         }
     }
-    let request =
-        Request::ReportService { service: service.clone(), kpis: all, seen: (*seen).into() };
+    let mut members = Members::default();
+    for (name, up) in member {
+        members.insert(name, *up).map_err(|bad| Error::Wrong(bad.to_string()))?;
+    }
+    let (service, seen) = (service.clone(), (*seen).into());
+    let request = Request::ReportService { service, kpis: all, seen, members };
     let service: ServiceView = ask_change(endpoint, &request)?;
     show_one(&service, endpoint.output, console)
 }
@@ -274,6 +422,9 @@ fn show_one(service: &ServiceView, output: Output, console: &mut Console<'_>) ->
     }
     if !service.demands.is_empty() {
         writeln!(console.out, "\n{}", print::table(&service.demands, console.width))?;
+    }
+    if !service.members.is_empty() {
+        writeln!(console.out, "\n{}", print::table(&service.members, console.width))?;
     }
     writeln!(console.out)?;
     match &service.measured_at {

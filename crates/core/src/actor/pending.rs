@@ -71,6 +71,11 @@ impl<K: Ord + Clone> PendingEffects<K> {
         self.by_key.contains_key(key)
     }
 
+    /// The position of the fact because of which something is pending under `key`.
+    pub(crate) fn since(&self, key: &K) -> Option<u64> {
+        self.by_key.get(key).map(|id| id.position)
+    }
+
     /// Whether `id` is still pending.
     pub(crate) fn is_pending(&self, id: EffectId) -> bool {
         self.by_id.contains_key(&id)

@@ -208,7 +208,7 @@ impl Broker {
                 resource: part.edge.as_ref().unwrap_or(&item.resource).clone(),
                 units,
                 term,
-                constraints: parent.bottom().constraints.clone(),
+                constraints: parent.bottom().constraints.with(item.requirements.of_units()),
                 clauses: self
                     .clauses_of(item, &parent, term)
                     .redeemed_by(request.provisos.redeem_by)

@@ -77,8 +77,10 @@ impl Broker {
             Fact::ReturnCredited(fact) => self.end_return(AccountId::Delegation(fact.delegation)),
             Fact::RecallAsked(fact) => self.recall_asked(at, fact),
             Fact::NeedNoted(fact) => self.need_noted(at, fact),
+            Fact::HostsNoted(fact) => self.hosts_noted(at, fact),
             Fact::OrderPlaced(fact) => self.order_placed(at, fact),
             Fact::OrderEnded(fact) => self.order_ended(fact),
+            Fact::OrdersAdvised(fact) => self.orders_advised(fact),
             Fact::RecallAnswered(fact) => {
                 let event = match fact.enforced {
                     true => OrderEvent::Freed(at),

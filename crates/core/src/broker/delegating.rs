@@ -319,6 +319,7 @@ impl Broker {
             | Obligation::Credit(_)
             | Obligation::Reclaim(_)
             | Obligation::Recall(_)
+            | Obligation::HostsChanged(..)
             | Obligation::Common(_) => None,
         });
         let returns = self.state.returning.keys();

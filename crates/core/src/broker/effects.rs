@@ -17,6 +17,7 @@ impl Broker {
             Obligation::Credit(account) => self.credit_message(account)?,
             Obligation::Reclaim(ticket) => self.reclaim_message(ticket)?,
             Obligation::Recall(ticket) => self.recall_message(ticket)?,
+            Obligation::HostsChanged(guest, revision) => self.hosts_message(guest, revision)?,
             Obligation::Common(duty) => return self.duty_message(duty, cause),
         };
         Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))))

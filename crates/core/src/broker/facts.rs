@@ -14,6 +14,7 @@ use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
+use crate::wire::hosts::Hosts;
 use crate::wire::need::Need;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::recall::{Level, Notice};
@@ -291,5 +292,19 @@ facts! {
         outcome: OrderOutcome,
         /// Why.
         reason: String,
+    }
+
+    /// What would be ordered changes, while orders are only advised.
+    OrdersAdvised = "broker.orders-advised" 1 {
+        /// All that would be ordered now.
+        orders: Vec<UnitOrder>,
+    }
+
+    /// Which hosts a service uses, by its guest's last word.
+    HostsNoted = "broker.hosts-noted" 1 {
+        /// The guest.
+        guest: ActorId,
+        /// What it said.
+        hosts: Hosts,
     }
 }

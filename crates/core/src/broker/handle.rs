@@ -33,17 +33,25 @@ use crate::wire::request::Request;
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
+        let comes_back = self.base.position > 0;
         self.journal_settings(now, out);
         for (whose, quota) in self.state.quotas.outdated(&self.quotas) {
             self.emit(now, QuotaSet { whose, quota, by: Source::Configuration }, out);
         }
         self.emit(now, Woken {}, out);
+        self.drop_hosts_of_strangers(now, out);
+        if comes_back {
+            self.ask_for_statements(now, out);
+        }
     }
 
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
         match command {
             Command::Keys(command) => refused(self.change_keys(now, command, out), out),
-            Command::Peers(command) => refused(self.change_peers(now, command, out), out),
+            Command::Peers(command) => {
+                refused(self.change_peers(now, command, out), out);
+                self.drop_hosts_of_strangers(now, out);
+            }
             Command::SetQuota { whose, quota } => self.set_quota(now, whose, quota, out),
             Command::Delegate { to, from, units, length, grow } => {
                 let asked = Asked { to, from, units, length, grow };
@@ -142,8 +150,12 @@ impl Broker {
                 self.told_of_recall(now, from, ticket, told, out);
             }
             Message::Need(need) => self.told_need(now, from, need, out),
+            Message::Hosts(hosts) => self.told_hosts(now, from, hosts, out),
             Message::Refused { .. }
             | Message::Noted { .. }
+            | Message::HostsNoted { .. }
+            | Message::HostsChanged { .. }
+            | Message::Restate { .. }
             | Message::Granted { .. }
             | Message::Available { .. }
             | Message::Waiting { .. }
@@ -466,9 +478,7 @@ impl Broker {
         for choice in decision.choices {
             done.push(self.carry_out(now, choice, out));
         }
-        for order in decision.orders {
-            done.push(self.place_order(now, order, out));
-        }
+        done.extend(self.carry_out_orders(now, decision.orders, out));
         let bad = done.into_iter().filter_map(Result::err);
         out.problems.extend(bad.map(Problem::BadChoice));
         let memo = self.state.rounds.news(decision.memo, &mut out.problems);

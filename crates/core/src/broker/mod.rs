@@ -1,5 +1,6 @@
 //! The broker: takes delegations from sites, and cuts tickets from them for those who ask.
 
+pub mod advice;
 mod answer;
 mod apply;
 pub mod availability;
@@ -12,6 +13,7 @@ mod giving_back;
 mod common;
 mod handle;
 mod hold;
+mod hosts;
 mod reclaim;
 mod revise;
 pub mod machine;
@@ -101,6 +103,8 @@ enum Obligation {
     Recall(LinkHash),
     /// What an actor of any role owes a peer.
     Common(PeerObligation),
+    /// A guest is to state the hosts of a service anew, of which this is the last revision.
+    HostsChanged(ActorId, u64),
 }
 
 /// A ticket that was cut.

@@ -12,6 +12,7 @@ use crate::actor::{Emit as _, Role, dropped};
 use crate::model::identity::ActorId;
 use crate::model::slice::SliceName;
 use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
 use crate::service::steps::{Kind, Steps};
 use crate::wire::message::Message;
 use crate::wire::need::{Need, Want};
@@ -123,7 +124,8 @@ impl Broker {
         if known.is_none() && self.has_too_many_needs(guest) {
             return out.problems.push(dropped("need", "too many services of its sender are known"));
         }
-        if known.is_none_or(|known| known.revision < need.revision) {
+        let is_new = known.is_none_or(|known| known.revision < need.revision);
+        if is_new || mutant!(OldNeedCounts) {
             self.emit(now, NeedNoted { guest, need }, out);
         }
         let ServiceId { service, .. } = id.clone();
@@ -132,11 +134,16 @@ impl Broker {
     }
 
     fn has_too_many_needs(&self, guest: ActorId) -> bool {
-        let of_guest = self.state.needs.keys().filter(|id| id.guest == guest);
-        of_guest.take(MAX_OF_ONE).count() == MAX_OF_ONE
+        let wanting = self.needs_of(guest).filter(|(_, need)| !need.wants.is_empty());
+        wanting.take(MAX_OF_ONE).count() == MAX_OF_ONE
     }
 
-    /// What is not wanted any more stays known by its revision, so that an older statement that comes late is none.
+    fn needs_of(&self, guest: ActorId) -> impl Iterator<Item = (&ServiceId, &KnownNeed)> {
+        self.needs().filter(move |(id, _)| id.guest == guest)
+    }
+
+    /// What is not wanted any more stays known by its revision, so that an older statement that comes late is none; of
+    /// many, those of the highest revisions.
     pub(super) fn need_noted(&mut self, at: Time, fact: &NeedNoted) {
         let NeedNoted { guest, need } = fact;
         let id = ServiceId { guest: *guest, service: need.service.clone() };
@@ -154,6 +161,19 @@ impl Broker {
             },
         };
         self.state.needs.insert(id, Arc::new(known));
+        self.forget_oldest_need(*guest);
         self.state.rounds.call();
+    }
+
+    fn forget_oldest_need(&mut self, guest: ActorId) {
+        let all = self.state.needs.len();
+        if all <= MAX_OF_ONE || self.needs_of(guest).count() <= MAX_OF_ONE {
+            return;
+        }
+        let over = self.needs_of(guest).filter(|(_, need)| need.wants.is_empty());
+        let oldest = over.min_by_key(|(_, need)| need.revision).map(|(id, _)| id.clone());
+        if let Some(id) = oldest {
+            self.state.needs.remove(&id);
+        }
     }
 }

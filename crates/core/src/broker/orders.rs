@@ -17,6 +17,7 @@ use crate::actor::fact::{BadFact, truncate_text};
 use crate::actor::machine::Illegal;
 use crate::model::name::Name;
 use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
 use crate::service::steps::Kind;
 use crate::ticket::link::LinkHash;
 
@@ -33,6 +34,8 @@ pub struct Swing {
     pub min_tenure: Span,
     /// How many units are taken at most.
     pub budget: Option<Budget>,
+    /// Whether nothing is taken: what would be ordered is recorded.
+    pub advise: bool,
 }
 
 /// The most units of a type that are taken in any window of a length, at least one.
@@ -133,6 +136,8 @@ pub(crate) struct Orders {
     open: BTreeMap<u64, OpenOrder>,
     /// What was ordered in the last [`MAX_WINDOW`]: when, of which type, how many.
     moves: VecDeque<(Time, Name, u32)>,
+    /// What would be ordered if it was not only advised.
+    pub(super) advised: Vec<UnitOrder>,
 }
 
 impl OrderState {
@@ -182,7 +187,8 @@ impl Orders {
 
     /// How many units of a type were ordered after an instant.
     fn moved_since(&self, resource: &Name, since: Time) -> u32 {
-        let late = self.moves.iter().rev().take_while(|(at, ..)| since < *at);
+        let late = self.moves.iter().rev();
+        let late = late.take_while(|(at, ..)| since < *at && !mutant!(BudgetNotCounted));
         late.filter(|(_, of, _)| of == resource).fold(0, |sum: u32, (.., n)| sum.saturating_add(*n))
     }
 }
@@ -202,6 +208,20 @@ impl Broker {
         Some(most.saturating_sub(self.state.orders.moved_since(resource, now.minus(window))))
     }
 
+    /// When the first orders of each type do not count any more that do now.
+    pub(super) fn moves_again(&self, now: Time) -> BTreeMap<Name, Time> {
+        let Some(Budget { window, .. }) = self.swing.budget else { return BTreeMap::new() };
+        let window = window.min(MAX_WINDOW);
+        let mut again = BTreeMap::new();
+        for (at, of, _) in &self.state.orders.moves {
+            let over = at.plus(window);
+            if now < over {
+                again.entry(of.clone()).or_insert(over);
+            }
+        }
+        again
+    }
+
     /// How many units of a ticket stay with its holder, as far as they were recalled or came back.
     pub(super) fn staying(&self, ticket: LinkHash, issued: &IssuedTicket) -> u32 {
         let recall = self.state.recalls.get(ticket).filter(|recall| recall.refusal.is_none());
@@ -219,13 +239,22 @@ impl Broker {
         let ticket = self.sold(order.ticket).ok_or("its ticket is not out")?;
         let recall = self.state.recalls.next(order.ticket, ticket.bottom(), Some(stay), due)?;
         let (number, link) = (self.state.orders.last + 1, order.ticket);
-        self.emit(now, OrderPlaced { number, order, due, stay }, out);
-        self.emit(now, RecallAsked { link, level: recall }, out);
+        let (placed, asked) =
+            (OrderPlaced { number, order, due, stay }, RecallAsked { link, level: recall });
+        if mutant!(RecallBeforeOrder) {
+            self.emit(now, asked, out);
+            self.emit(now, placed, out);
+            return Ok(());
+        }
+        self.emit(now, placed, out);
+        if !mutant!(OrderRecallsNothing) {
+            self.emit(now, asked, out);
+        }
         Ok(())
     }
 
     /// When the units of an order can be taken, and how many stay then; or why it cannot be placed.
-    fn check_order(&self, now: Time, order: &UnitOrder) -> Result<(Time, u32), String> {
+    pub(super) fn check_order(&self, now: Time, order: &UnitOrder) -> Result<(Time, u32), String> {
         let UnitOrder { claimant, kind, holder, ticket, units, .. } = order;
         let wants = |id: &ServiceId| self.state.needs.get(id);
         if claimant == holder {
@@ -245,9 +274,13 @@ impl Broker {
         if link.holder != holder.guest {
             return Err(format!("ticket {ticket} is of somebody else"));
         }
-        let tenure = issued.since.plus(self.swing.min_tenure);
+        let tenure = match mutant!(TenureIgnored) {
+            true => now,
+            false => issued.since.plus(self.swing.min_tenure),
+        };
         let due = link.clauses.takes_at(now, tenure);
         let due = due.ok_or_else(|| format!("nothing in use is recalled of ticket {ticket}"))?;
+        let due = if mutant!(OrderWithoutNotice) { now } else { due };
         if link.term.end() <= due {
             return Err(format!("ticket {ticket} ends before its units can be taken"));
         }
@@ -325,7 +358,8 @@ impl Broker {
         let OrderPlaced { number, order, due, stay } = fact;
         let ticket = self.sold(order.ticket).map(|ticket| ticket.bottom().clone());
         let over = ticket.as_ref().map(|link| link.term.end());
-        self.state.timers.set(Timer::Order(*number), Some(over.unwrap_or(*due)));
+        let over = Some(over.unwrap_or(*due)).filter(|_| !mutant!(OrdersNeverEnd));
+        self.state.timers.set(Timer::Order(*number), over);
         let orders = &mut self.state.orders;
         orders.last = *number;
         while orders.moves.front().is_some_and(|(then, ..)| *then <= at.minus(MAX_WINDOW)) {
@@ -375,7 +409,8 @@ impl Broker {
             open.ok_or_else(|| BadFact::Missing { kind: "order", what: number.to_string() })?;
         open.state = open.state.next(event)?;
         if let OrderState::Freed { at } = open.state {
-            self.state.timers.set(Timer::Order(number), Some(at.plus(FREED_FOR)));
+            let over = Some(at.plus(FREED_FOR)).filter(|_| !mutant!(OrdersNeverEnd));
+            self.state.timers.set(Timer::Order(number), over);
             self.state.rounds.call();
         }
         Ok(())

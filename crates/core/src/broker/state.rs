@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::delegating::Delegated;
 use super::giving_back::Returning;
+use super::hosts::KnownHosts;
 use super::machine;
 use super::needs::Needs;
 use super::orders::Orders;
@@ -59,6 +60,8 @@ pub(crate) struct State {
     #[serde(deserialize_with = "crate::model::codec::ord_map")]
     pub(super) needs: Needs,
     pub(super) orders: Orders,
+    /// Which hosts they use.
+    pub(super) hosts: KnownHosts,
 }
 
 impl State {

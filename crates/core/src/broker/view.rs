@@ -149,6 +149,8 @@ struct OfServices {
     orders: Vec<(u64, OpenOrder)>,
     /// How many units may still be ordered, by type; unbounded where there is no number.
     left: BTreeMap<Name, u32>,
+    /// When more may be ordered than now, by type.
+    again: BTreeMap<Name, Time>,
 }
 
 impl Broker {
@@ -185,6 +187,7 @@ impl Broker {
             needs: needs.collect(),
             orders: self.orders().map(|(number, order)| (number, order.clone())).collect(),
             left: left.collect(),
+            again: self.moves_again(now),
         }
     }
 }
@@ -276,6 +279,11 @@ impl View {
     /// How many units of a type may be ordered now.
     pub fn moves_left(&self, resource: &Name) -> u32 {
         self.services.left.get(resource).copied().unwrap_or(u32::MAX)
+    }
+
+    /// When more units of a type may be ordered than now, if any were of late.
+    pub fn moves_again(&self, resource: &Name) -> Option<Time> {
+        self.services.again.get(resource).copied()
     }
 
     /// All units of a type that it has.

@@ -1,16 +1,15 @@
 //! `slo`: has services reach what they are to reach.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::actor::fact::Memo;
 use crate::model::codec;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::Constraints;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Time};
 use crate::service::definition::Mode;
@@ -38,7 +37,8 @@ use crate::wire::request::{Item, MAX_UNITS};
 pub struct Slo {
     /// Whom to ask; the only broker known if none is named.
     broker: Option<Name>,
-    /// How long before the end of a lease to keep it for longer; half of a term at most.
+    /// How long before the end of a lease to keep it for longer; half of a term at most. More than requests wait:
+    /// a broker that books ahead could give to another what is to be kept.
     extend_before: Span,
     /// How long after a request that was not granted to ask again.
     ask_every: Span,
@@ -53,7 +53,7 @@ impl Default for Slo {
     fn default() -> Self {
         Self {
             broker: None,
-            extend_before: Span::MINUTE.times(5),
+            extend_before: Span::MINUTE.times(15),
             ask_every: Span::MINUTE,
             wait_for: Span::MINUTE.times(10),
             configuration: Properties::default(),
@@ -61,30 +61,40 @@ impl Default for Slo {
     }
 }
 
-/// Since when a service has had units of a kind that nothing wants.
-type Idle = BTreeMap<(SliceName, Kind), Time>;
+/// How many requests for units of a kind a service makes in `ask-every`. What is granted can be refused by its site, again
+/// and again.
+const ASKS: usize = 3;
+
+/// What is remembered from round to round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Remembered {
+    /// Since when a service has had units of a kind that nothing wants.
+    idle: BTreeMap<(SliceName, Kind), Time>,
+    /// When the last requests for units of a kind were made.
+    asked: BTreeMap<(SliceName, Kind), VecDeque<Time>>,
+}
 
 /// A round of the mapper.
 struct Round<'a> {
     slo: &'a Slo,
     view: &'a View,
-    before: Idle,
-    idle: Idle,
+    before: Remembered,
+    after: Remembered,
     decision: Decision,
 }
 
 impl ServiceManagerMapper for Slo {
     fn decide(&self, view: &View) -> Decision {
-        let before: Idle = codec::decode(&view.memo().0).unwrap_or_default();
+        let before: Remembered = codec::decode(&view.memo().0).unwrap_or_default();
         let decision = Decision { round: view.round(), ..Decision::default() };
-        let mut round = Round { slo: self, view, before, idle: Idle::new(), decision };
-        for service in view.services().iter().filter(|s| s.behaviour.mode == Mode::Managed) {
+        let mut round = Round { slo: self, view, before, after: Remembered::default(), decision };
+        for service in view.services().iter().filter(|s| s.behaviour.mode != Mode::Unmanaged) {
             for demand in &service.demands {
                 round.tend(service, demand);
             }
         }
-        let Round { before, idle, mut decision, .. } = round;
-        decision.memo = (idle != before).then(|| Memo(codec::encode(&idle)));
+        let Round { before, after, mut decision, .. } = round;
+        decision.memo = (after != before).then(|| Memo(codec::encode(&after)));
         decision
     }
 }
@@ -96,11 +106,12 @@ impl<'a> Round<'a> {
         let wanted = demand.steps.units().min(most);
         let kept = wanted.max(behaviour.least.min(demand.held));
         let runs = service.state == State::Running;
+        self.remember_asks(service, demand);
         if runs {
             self.ask(service, demand, most);
             self.give_back(service, demand, kept);
-        } else if let Some(&since) = self.before.get(&key(service, demand)) {
-            self.idle.insert(key(service, demand), since);
+        } else if let Some(&since) = self.before.idle.get(&key(service, demand)) {
+            self.after.idle.insert(key(service, demand), since);
         }
         self.extend(service, demand, if runs { kept } else { demand.held });
     }
@@ -122,8 +133,32 @@ impl<'a> Round<'a> {
                 self.decision.revisions.push((open.number, ask));
             }
             Some(_) => {}
-            None => self.decision.asks.push(ask),
+            None if self.may_ask(service, demand) => self.decision.asks.push(ask),
+            None => {}
         }
+    }
+
+    fn remember_asks(&mut self, service: &ServiceView, demand: &Demand) {
+        let key = key(service, demand);
+        let Some(mut asked) = self.before.asked.get(&key).cloned() else { return };
+        let recently = self.view.now().minus(self.slo.ask_every);
+        asked.retain(|at| recently < *at);
+        if !asked.is_empty() {
+            self.after.asked.insert(key, asked);
+        }
+    }
+
+    /// Whether another request can be made now; if so, it counts. What is only advised is not asked.
+    fn may_ask(&mut self, service: &ServiceView, demand: &Demand) -> bool {
+        if service.behaviour.mode == Mode::Advise {
+            return true;
+        }
+        let asked = self.after.asked.entry(key(service, demand)).or_default();
+        let may = asked.len() < ASKS;
+        if may {
+            asked.push_back(self.view.now());
+        }
+        may
     }
 
     /// Whom to ask: `None` if a broker is named and not known, since it is not replaced by another one.
@@ -145,18 +180,18 @@ impl<'a> Round<'a> {
         units: NonZeroU32,
     ) -> Ask {
         let behaviour = &service.behaviour;
-        let mut requirements = Constraints::NONE;
-        requirements.extend(demand.kind.requirement.clone());
         let clauses =
             Accepts { notice: Some(behaviour.notice), min_tenure: Some(behaviour.min_tenure) };
         let item = Item {
             min_units: NonZeroU32::MIN,
-            requirements,
+            requirements: demand.kind.requirements(),
             accepts: if behaviour.recallable { clauses } else { Accepts::default() },
             ..Item::new(demand.kind.resource.clone(), units)
         };
         let now = self.view.now();
         let until = now.plus(self.slo.wait_for);
+        let blacklisted = service.blacklisted.iter().filter(|(_, until)| now < **until);
+        let blacklisted = blacklisted.map(|(unit, _)| *unit);
         let urgency = demand.steps.claim(demand.held + 1).unwrap_or(0);
         Ask {
             broker,
@@ -166,7 +201,7 @@ impl<'a> Round<'a> {
             latest: until,
             duration: behaviour.term,
             min_duration: behaviour.term,
-            provisos: Provisos::NONE,
+            provisos: Provisos { not_on: blacklisted.collect(), ..Provisos::NONE },
             again: None,
             reply: Reply::Grant,
             answer_by: until,
@@ -180,45 +215,73 @@ impl<'a> Round<'a> {
     /// Gives back what nothing has wanted for a while, of the leases that end last first.
     fn give_back(&mut self, service: &ServiceView, demand: &Demand, kept: u32) {
         let now = self.view.now();
-        let mut surplus = demand.held.saturating_sub(kept);
+        // What has no lease stays.
+        let mut surplus = demand.held.saturating_sub(kept.max(demand.fixed));
         if surplus == 0 {
             return;
         }
         let key = key(service, demand);
-        let since = self.before.get(&key).copied().unwrap_or(now);
+        let since = self.before.idle.get(&key).copied().unwrap_or(now);
         let due = since.plus(service.behaviour.idle_after);
         if now < due {
-            self.idle.insert(key, since);
+            self.after.idle.insert(key, since);
             return self.wake(due);
         }
         let reason = format!("{kept} wanted, {} held since {since}", demand.held);
-        for lease in self.leases(demand).into_iter().filter(|lease| lease.changeable()) {
-            let Some(shrink) = NonZeroU32::new(surplus) else { break };
-            if lease.units <= surplus {
-                surplus -= lease.units;
+        // Of a lease whose units are not all there, no part can be given back.
+        let can_go = |lease: &&LeaseView| {
+            lease.changeable() && (lease.stage == Stage::Active || lease.units <= surplus)
+        };
+        let changeable: Vec<_> = self.leases(demand).into_iter().filter(can_go).collect();
+        for (lease, units) in self.idle_first(demand, &changeable, surplus) {
+            let Some(shrink) = NonZeroU32::new(units) else { continue };
+            if lease.units == units {
                 self.decision.closes.push(lease.id);
             } else if lease.stage == Stage::Active {
-                surplus = 0;
                 let (lease, reason, victims) = (lease.id, reason.clone(), Victims::LeastUsed);
                 self.decision.flexes.push(Flex { lease, shrink, victims, reason });
+            } else {
+                continue;
             }
+            surplus -= units;
         }
-        // What could not be given back now, since it changes already, is looked at again.
-        if surplus > 0 {
-            self.idle.insert(key, since);
+        // What could not be given back now, since it changes already, is looked at again, and so is what is only
+        // advised.
+        if surplus > 0 || service.behaviour.mode == Mode::Advise {
+            self.after.idle.insert(key, since);
             self.wake(now.plus(self.slo.ask_every));
         }
     }
 
-    /// Keeps the units that are wanted beyond the ends of their leases, of those that end last first.
+    /// How many units to take of each lease, so many in all: those that are idle first, of the leases that come first.
+    fn idle_first(
+        &self,
+        demand: &Demand,
+        leases: &[&'a LeaseView],
+        count: u32,
+    ) -> Vec<(&'a LeaseView, u32)> {
+        let busy = |lease: &LeaseView| demand.busy.get(&lease.id).copied().unwrap_or(0);
+        let idle = |lease: &LeaseView| lease.units.saturating_sub(busy(lease));
+        let mut left = count;
+        let mut take = |most: u32| {
+            let taken = most.min(left);
+            left -= taken;
+            taken
+        };
+        let mut of_each: Vec<_> = leases.iter().map(|&lease| (lease, take(idle(lease)))).collect();
+        for (lease, taken) in &mut of_each {
+            *taken += take(lease.units - *taken);
+        }
+        of_each
+    }
+
+    /// Keeps the units that are wanted beyond the ends of their leases: those that are at work first, then of those
+    /// that end last.
     fn extend(&mut self, service: &ServiceView, demand: &Demand, kept: u32) {
         let half = Span::from_micros(service.behaviour.term.as_micros() / 2);
         let ahead = self.slo.extend_before.min(half);
         let now = self.view.now();
-        let mut left = kept;
-        for lease in self.leases(demand) {
-            let units = lease.units.saturating_sub(lease.returning).min(left);
-            left -= units;
+        for (lease, units) in self.kept_of_each(demand, kept) {
             let at = lease.term.end().minus(ahead);
             if now < at {
                 self.wake(at);
@@ -241,6 +304,21 @@ impl<'a> Round<'a> {
             };
             self.decision.extensions.push(extend);
         }
+    }
+
+    /// How many units of each lease are kept, so many in all.
+    fn kept_of_each(&self, demand: &Demand, kept: u32) -> Vec<(&'a LeaseView, u32)> {
+        let staying = |lease: &LeaseView| lease.units.saturating_sub(lease.returning);
+        let leases = self.leases(demand);
+        let all: u32 = leases.iter().map(|lease| staying(lease)).sum();
+        // Those that end first go first.
+        let back: Vec<_> = leases.into_iter().rev().collect();
+        let kept = kept.saturating_sub(demand.fixed);
+        let gone = self.idle_first(demand, &back, all.saturating_sub(kept));
+        gone.into_iter()
+            .rev()
+            .map(|(lease, gone)| (lease, staying(lease).saturating_sub(gone)))
+            .collect()
     }
 
     fn is_flexed(&self, lease: LeaseId) -> bool {

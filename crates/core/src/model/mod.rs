@@ -5,6 +5,7 @@ pub mod codec;
 pub mod identity;
 pub mod keys;
 pub mod name;
+pub mod percent;
 pub mod price;
 pub mod property;
 pub mod resource;

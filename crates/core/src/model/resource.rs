@@ -116,6 +116,14 @@ pub fn at_site(attributes: &Attributes, site: Option<&Name>) -> Attributes {
 #[serde(transparent)]
 pub struct Constraints(BTreeSet<Expr>);
 
+/// The attribute that a single unit has: its number at its site, such as `u3`.
+pub const UNIT_ID: &str = "unit_id";
+
+fn is_of_units(expr: &Expr) -> bool {
+    let mut names = expr.attributes().into_iter();
+    names.next() == Some(UNIT_ID) && names.next().is_none()
+}
+
 impl Constraints {
     /// No constraint at all.
     pub const NONE: Self = Self(BTreeSet::new());
@@ -148,9 +156,26 @@ impl Constraints {
         self.0.is_empty()
     }
 
+    /// The same with others.
+    pub fn with<'a>(&self, others: impl Iterator<Item = &'a Expr>) -> Self {
+        self.iter().cloned().chain(others.cloned()).collect()
+    }
+
+    /// Those that are about single units: about nothing but their [`UNIT_ID`].
+    pub fn of_units(&self) -> impl Iterator<Item = &Expr> {
+        self.0.iter().filter(|expr| is_of_units(expr))
+    }
+
+    /// Whether a unit of this number, such as `u3`, will do.
+    pub fn allow_unit(&self, number: &str) -> bool {
+        let unit = BTreeMap::from([(UNIT_ID, Value::Text(number.to_owned()))]);
+        self.of_units().all(|expr| expr.matches(&unit) == Ok(true))
+    }
+
     /// The first expression that does not hold of the site's `attributes` and, where they say nothing, of
     /// the guest's `configuration`, each property [read](Value::read) as a value. One with an attribute
-    /// that neither states does not hold, nor one that has no value: what is not stated is not promised.
+    /// that neither states does not hold, nor one that has no value: what is not stated is not promised. Those
+    /// [of single units](Self::of_units) are not looked at.
     pub fn first_broken(
         &self,
         attributes: &Attributes,
@@ -161,7 +186,7 @@ impl Constraints {
         }
         let configured = self.configured(attributes, configuration);
         let stated = (attributes, &configured);
-        self.0.iter().find(|expr| expr.matches(&stated) != Ok(true))
+        self.0.iter().find(|expr| !is_of_units(expr) && expr.matches(&stated) != Ok(true))
     }
 
     /// As [`first_broken`](Self::first_broken), with the reason. Attributes of the names `known` exist

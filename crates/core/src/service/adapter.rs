@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::label_map::LabelMap;
 use crate::model::name::Name;
 
 /// The adapter of a service: settings, of which `name` says which adapter they are for.
@@ -23,6 +24,8 @@ pub enum Setting {
     Text(String),
     /// A list of texts, such as a command.
     Texts(Vec<String>),
+    /// A table of texts.
+    Table(BTreeMap<String, String>),
 }
 
 impl Adapter {
@@ -35,13 +38,25 @@ impl Adapter {
     pub fn name(&self) -> Option<&str> {
         match self.0.get("name")? {
             Setting::Text(name) => Some(name),
-            Setting::Flag(_) | Setting::Number(_) | Setting::Texts(_) => None,
+            Setting::Flag(_) | Setting::Number(_) | Setting::Texts(_) | Setting::Table(_) => None,
         }
     }
 
-    /// The settings without the name, for a shell to read.
+    /// What labels of its KPIs say of units: its setting `map`.
+    ///
+    /// # Errors
+    /// The key that is wrong, and why.
+    pub fn label_map(&self) -> Result<LabelMap, (String, String)> {
+        match self.0.get("map") {
+            Some(Setting::Table(table)) => LabelMap::read(table),
+            Some(_) => Err(("map".to_owned(), "it is no table".to_owned())),
+            None => Ok(LabelMap::default()),
+        }
+    }
+
+    /// The settings without the name and without what labels say of units, for a shell to read.
     pub fn settings(&self) -> Self {
-        let settings = self.0.iter().filter(|(key, _)| key.as_str() != "name");
+        let settings = self.0.iter().filter(|(key, _)| !matches!(key.as_str(), "name" | "map"));
         Self(settings.map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
@@ -51,6 +66,9 @@ impl Adapter {
             Setting::Flag(_) | Setting::Number(_) => 8,
             Setting::Text(text) => text.len(),
             Setting::Texts(texts) => texts.iter().map(|text| text.len() + 8).sum(),
+            Setting::Table(table) => {
+                table.iter().map(|(key, text)| key.len() + text.len() + 16).sum()
+            }
         };
         let sum: usize = self.0.iter().map(|(key, value)| key.as_str().len() + bytes(value)).sum();
         self.name().is_some() && self.0.len() <= Self::MAX_SETTINGS && sum <= Self::MAX_BYTES
@@ -68,12 +86,16 @@ mod plain {
     use crate::model::name::Name;
 
     #[derive(Serialize, Deserialize)]
-    #[serde(untagged, expecting = "expected a text, a list of texts, a whole number or a boolean")]
+    #[serde(
+        untagged,
+        expecting = "expected a text, a list of texts, a table of texts, a whole number or a boolean"
+    )]
     enum Plain {
         Flag(bool),
         Number(i64),
         Text(String),
         Texts(Vec<String>),
+        Table(BTreeMap<String, String>),
     }
 
     impl From<Plain> for Setting {
@@ -83,6 +105,7 @@ mod plain {
                 Plain::Number(number) => Self::Number(number),
                 Plain::Text(text) => Self::Text(text),
                 Plain::Texts(texts) => Self::Texts(texts),
+                Plain::Table(table) => Self::Table(table),
             }
         }
     }
@@ -94,6 +117,7 @@ mod plain {
                 Setting::Number(number) => Self::Number(number),
                 Setting::Text(text) => Self::Text(text),
                 Setting::Texts(texts) => Self::Texts(texts),
+                Setting::Table(table) => Self::Table(table),
             }
         }
     }

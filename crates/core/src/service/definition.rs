@@ -7,8 +7,11 @@ use tenure_expr::{Expr, Quantity, Value};
 use thiserror::Error;
 
 use super::adapter::Adapter;
+use super::label_map::LabelMap;
+use super::sla::Sla;
 use super::slo::Slo;
 use crate::model::name::Name;
+use crate::model::percent::Percent;
 use crate::model::time::Span;
 
 /// The definition of a service.
@@ -21,6 +24,8 @@ pub struct Definition {
     pub behaviour: Behaviour,
     /// What connects it with its software; without one, programs of its guest report what they measure.
     pub adapter: Option<Adapter>,
+    /// What share of time its SLOs are to be met, by name.
+    pub sla: BTreeMap<Name, Sla>,
 }
 
 /// How a service is dealt with.
@@ -45,6 +50,10 @@ pub struct Behaviour {
     pub notice: Span,
     /// For how long it has units at least before they are.
     pub min_tenure: Span,
+    /// By how much a number has to change to be recorded, unless an SLO is judged otherwise by it.
+    pub deadband: Percent,
+    /// For how long a unit is not asked for again that could not be joined.
+    pub blacklist_for: Span,
 }
 
 /// Whether decisions about a service are carried out.
@@ -56,6 +65,8 @@ pub enum Mode {
     Managed,
     /// It is measured and judged, and nothing else.
     Unmanaged,
+    /// What would be asked for and given back is recorded, and not done.
+    Advise,
 }
 
 impl Default for Behaviour {
@@ -70,6 +81,8 @@ impl Default for Behaviour {
             recallable: true,
             notice: Span::MINUTE.times(2),
             min_tenure: Span::MINUTE.times(30),
+            deadband: Percent(0),
+            blacklist_for: Span::DAY,
         }
     }
 }
@@ -114,11 +127,57 @@ pub enum BadDefinition {
         keys = Adapter::MAX_SETTINGS, bytes = Adapter::MAX_BYTES
     )]
     Adapter,
+    /// What its adapter maps is no label, or nothing that could hold of units.
+    #[error("`{key}` of `map` of its adapter: {cause}")]
+    Map {
+        /// What is mapped.
+        key: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// It has too many SLAs.
+    #[error("a service has {max} SLAs at most, not {count}", max = Definition::MAX_SLAS)]
+    TooManySlas {
+        /// How many.
+        count: usize,
+    },
+    /// An SLA is about no SLO.
+    #[error("`slos` of the SLA `{sla}` names no SLO")]
+    NoSlos {
+        /// The SLA.
+        sla: Name,
+    },
+    /// An SLA is about an SLO that the service does not have.
+    #[error("`slos` of the SLA `{sla}` names `{slo}`, which is no SLO of the service")]
+    UnknownSlo {
+        /// The SLA.
+        sla: Name,
+        /// The SLO.
+        slo: Name,
+    },
+    /// An SLA is about an SLO that cannot be missed.
+    #[error(
+        "`slos` of the SLA `{sla}` names `{slo}`, which has no rule that could be met or missed"
+    )]
+    NoRule {
+        /// The SLA.
+        sla: Name,
+        /// The SLO.
+        slo: Name,
+    },
+    /// The window of an SLA is no length of time.
+    #[error("`window` of the SLA `{sla}` is not positive")]
+    Window {
+        /// The SLA.
+        sla: Name,
+    },
 }
 
 impl Definition {
     /// The most SLOs of a service.
     pub const MAX_SLOS: usize = 32;
+    /// The most SLAs of a service.
+    pub const MAX_SLAS: usize = 32;
 
     /// Whether it can be followed.
     ///
@@ -142,6 +201,8 @@ impl Definition {
         if self.adapter.as_ref().is_some_and(|adapter| !adapter.is_sound()) {
             return Err(BadDefinition::Adapter);
         }
+        self.label_map().map_err(|(key, cause)| BadDefinition::Map { key, cause })?;
+        self.check_slas()?;
         let Behaviour { most, least, term, stale_after, notice, min_tenure, .. } = &self.behaviour;
         let spans = [
             ("term", term),
@@ -158,6 +219,37 @@ impl Definition {
             Some(most) if most < least => Err(BadDefinition::Bounds { least: *least, most: *most }),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// What labels of KPIs say of units.
+    ///
+    /// # Errors
+    /// The key that is wrong, and why.
+    pub fn label_map(&self) -> Result<LabelMap, (String, String)> {
+        self.adapter.as_ref().map_or_else(|| Ok(LabelMap::default()), Adapter::label_map)
+    }
+
+    fn check_slas(&self) -> Result<(), BadDefinition> {
+        if self.sla.len() > Self::MAX_SLAS {
+            return Err(BadDefinition::TooManySlas { count: self.sla.len() });
+        }
+        for (name, Sla { slos, window, .. }) in &self.sla {
+            let sla = name.clone();
+            if slos.is_empty() {
+                return Err(BadDefinition::NoSlos { sla });
+            }
+            for slo in slos.iter().cloned() {
+                match self.slo.get(&slo) {
+                    None => return Err(BadDefinition::UnknownSlo { sla, slo }),
+                    Some(Slo { rule: None, .. }) => return Err(BadDefinition::NoRule { sla, slo }),
+                    Some(Slo { rule: Some(_), .. }) => {}
+                }
+            }
+            if !window.is_positive() {
+                return Err(BadDefinition::Window { sla });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -185,7 +277,7 @@ mod tests {
         let resource = Name::literal("node");
         let wait = Slo { rule, want, urgency: 1, resource, requirement: None };
         let slo = [(Name::literal("wait"), wait)].into();
-        Definition { slo, behaviour, adapter: None }.check().unwrap_err().to_string()
+        Definition { slo, behaviour, ..Definition::default() }.check().unwrap_err().to_string()
     }
 
     #[test]
@@ -202,5 +294,38 @@ mod tests {
         let nameless = Definition { adapter: Some(Adapter::default()), ..Definition::default() };
         let said = nameless.check().unwrap_err().to_string();
         assert!(said.starts_with("its adapter has a `name`"), "{said}");
+    }
+
+    #[test]
+    fn an_sla_is_about_slos_of_the_service_that_have_rules() {
+        let measured = |text: &str| Expr::parse_measured(text).unwrap();
+        let slo = |rule: Option<&str>| Slo {
+            rule: rule.map(measured),
+            want: measured("1"),
+            urgency: 1,
+            resource: Name::literal("node"),
+            requirement: None,
+        };
+        let slos = [("busy", slo(None)), ("wait", slo(Some("oldest-wait < 10m")))];
+        let of = |names: &[&'static str], window| {
+            let slos = names.iter().copied().map(Name::literal).collect();
+            Sla { slos, target: "99%".parse().unwrap(), window }
+        };
+        let check = |sla: Sla| {
+            let slo = slos.iter().map(|(name, slo)| (Name::literal(name), slo.clone()));
+            let (slo, sla) = (slo.collect(), [(Name::literal("gold"), sla)].into());
+            Definition { slo, sla, ..Definition::default() }.check()
+        };
+        assert_eq!(check(of(&["wait"], Span::DAY)), Ok(()));
+        let refused = |names: &[&'static str], window| check(of(names, window)).unwrap_err();
+        for (said, names, window) in [
+            ("names no SLO", &[][..], Span::DAY),
+            ("names `cost`, which is no SLO of the service", &["wait", "cost"], Span::DAY),
+            ("names `busy`, which has no rule", &["busy"], Span::DAY),
+            ("`window` of the SLA `gold` is not positive", &["wait"], Span::ZERO),
+        ] {
+            let refused = refused(names, window).to_string();
+            assert!(refused.contains(said) && refused.contains("`gold`"), "{refused}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use tenure_expr::{Dimension, Quantity, Value};
 use thiserror::Error;
 
 use crate::model::name::Name;
+use crate::model::percent::Percent;
 
 /// A KPI, or a selection of KPIs: a name, and labels such as `{partition="big"}`.
 ///
@@ -54,6 +55,11 @@ impl Kpi {
     /// What it is called.
     pub fn name(&self) -> &Name {
         &self.name
+    }
+
+    /// The value of a label.
+    pub fn label(&self, label: &str) -> Option<&str> {
+        self.labels.iter().find(|(name, _)| name.as_str() == label).map(|(_, value)| value.as_str())
     }
 
     /// Whether it selects a KPI: the names are the same, and that one has all labels of this one.
@@ -123,6 +129,18 @@ impl Kpis {
             self.0.insert(kpi, value);
         }
         fits
+    }
+
+    /// Whether these are the same KPIs, and each has about the same value in both: in `other` it differs by `deadband`
+    /// of it at most.
+    pub fn is_close(&self, other: &Self, deadband: Percent) -> bool {
+        let close = |(kpi, old): (&Kpi, &Quantity)| {
+            let Some(new) = other.0.get(kpi) else { return false };
+            let moved = new.millionths().abs_diff(old.millionths());
+            let most = old.millionths().unsigned_abs().saturating_mul(u128::from(deadband.0)) / 100;
+            new.dimension() == old.dimension() && moved <= most
+        };
+        self.0.len() == other.0.len() && self.0.iter().all(close)
     }
 
     /// How many there are.

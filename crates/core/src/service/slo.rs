@@ -1,5 +1,7 @@
 //! What a service is to reach, and what it wants for that.
 
+use std::collections::BTreeSet;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use tenure_expr::{EvalError, Expr, Quantity, Value};
@@ -80,6 +82,13 @@ impl Met {
 }
 
 impl Slo {
+    /// The names of the KPIs that it looks at, whatever their labels.
+    pub fn kpis(&self) -> BTreeSet<String> {
+        let rule = self.rule.iter().flat_map(Expr::attributes);
+        let names = rule.chain(self.want.attributes()).filter_map(|kpi| kpi.split('{').next());
+        names.map(str::to_owned).collect()
+    }
+
     /// Judges it by what was measured.
     pub fn assess(&self, kpis: &Kpis) -> Assessment {
         let met = match self.rule.as_ref().map(|rule| condition(rule, kpis)) {

@@ -15,6 +15,10 @@ pub enum State {
     Error,
     /// It is stopped.
     Stopped,
+    /// It was told to start, and does not run yet.
+    Starting,
+    /// It was told to stop, and has not stopped yet.
+    Shutdown,
 }
 
 impl State {
@@ -25,6 +29,8 @@ impl State {
             Self::Running => "running",
             Self::Error => "error",
             Self::Stopped => "stopped",
+            Self::Starting => "starting",
+            Self::Shutdown => "shutdown",
         }
     }
 }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::kpi::Kpis;
+use super::label_map::LabelMap;
 use super::slo::{Assessment, Met, Slo};
 use crate::model::name::Name;
-use crate::model::resource::Expr;
+use crate::model::resource::{Constraints, Expr};
 
 /// Some units, of one urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,15 @@ pub struct Kind {
     pub resource: Name,
     /// What must hold of its attributes.
     pub requirement: Option<Expr>,
+}
+
+impl Kind {
+    /// What an item for such units requires.
+    pub fn requirements(&self) -> Constraints {
+        let mut requirements = Constraints::NONE;
+        requirements.extend(self.requirement.clone());
+        requirements
+    }
 }
 
 /// The demand of a service for units of one kind: steps of falling urgency, such as "4 at 80, 6 more at 40".
@@ -118,9 +129,11 @@ impl Steps {
 }
 
 /// The demands of a service, by kind of units. An SLO whose want is not known keeps that of `before`, so that
-/// what is not known never takes anything away; it claims nothing new.
+/// what is not known never takes anything away; it claims nothing new. Of what it wants, that is of another kind
+/// which labels of KPIs say is.
 pub fn demands<'a>(
     slos: impl Iterator<Item = (&'a Slo, &'a Assessment, Option<u32>)>,
+    (map, kpis): (&LabelMap, &Kpis),
 ) -> BTreeMap<Kind, Steps> {
     let mut wants: BTreeMap<Kind, Vec<(u32, u32, bool)>> = BTreeMap::new();
     for (slo, assessment, before) in slos {
@@ -132,7 +145,13 @@ pub fn demands<'a>(
         };
         let claims = matches!(assessment.met, Met::No | Met::Standing);
         let claimed = claims && assessment.want.is_some();
-        wants.entry(kind).or_default().push((slo.urgency, want, claimed));
+        let mut rest = want;
+        for (kind, want) in map.parts(slo, kpis) {
+            let want = want.min(rest);
+            rest -= want;
+            wants.entry(kind).or_default().push((slo.urgency, want, claimed));
+        }
+        wants.entry(kind).or_default().push((slo.urgency, rest, claimed));
     }
     wants.into_iter().map(|(kind, wants)| (kind, Steps::of(&wants))).collect()
 }

@@ -1,5 +1,7 @@
 //! How facts change a service manager.
 
+use std::collections::BTreeSet;
+
 use super::group;
 use super::request::{self, GrantedLeases};
 use super::{Lease, Obligation, ServiceManager, Timer, is_live};
@@ -84,7 +86,6 @@ impl ServiceManager {
             | Fact::ExtensionDenied(_)
             | Fact::Extended(_)
             | Fact::SiteClosed(_)
-            | Fact::ReturnBegun(_)
             | Fact::ReturnRefused(_)
             | Fact::ShrinkBegun(_)
             | Fact::LeaveBegun(_)
@@ -95,6 +96,7 @@ impl ServiceManager {
             | Fact::TicketLapsed(_)
             | Fact::RecallLifted(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
+            Fact::ReturnBegun(begun) => self.part_goes(at, begun.lease, fact)?,
             Fact::TermOver(over) => self.term_over(at, over.lease, fact)?,
             Fact::Common(fact) => self.apply_common(at, fact),
             Fact::Revised(fact) => self.revised(at, fact)?,
@@ -129,10 +131,19 @@ impl ServiceManager {
             Fact::ServiceDefined(fact) => self.service_defined(fact),
             Fact::ServiceRemoved(fact) => self.service_removed(fact),
             Fact::ServiceReported(fact) => self.service_reported(at, fact)?,
+            Fact::MembersTold(fact) => self.members_told(at, fact)?,
+            Fact::MemberAmbiguous(fact) => self.member_ambiguous(at, fact),
+            Fact::AmbiguitySettled(fact) => self.ambiguity_settled(at, fact),
+            Fact::MemberContested(fact) => self.member_contested(at, fact),
+            Fact::MemberCeded(fact) => self.member_ceded(at, fact),
             Fact::ServiceStale(fact) => self.service_stale(fact)?,
             Fact::SloAssessed(fact) => self.slo_assessed(at, fact)?,
+            Fact::ServiceAdvised(fact) => self.service_advised(fact)?,
+            Fact::UnitBlacklisted(fact) => self.unit_blacklisted(at, fact)?,
             Fact::NeedStated(fact) => self.need_stated(at, fact),
             Fact::NeedAnswered(fact) => self.need_answered(fact),
+            Fact::HostsStated(fact) => self.hosts_stated(at, fact),
+            Fact::HostsAnswered(fact) => self.hosts_answered(fact),
         }
         Ok(())
     }
@@ -163,6 +174,7 @@ impl ServiceManager {
 
     fn join_refused(&mut self, at: Time, fact: &JoinRefused) -> Result<(), BadFact> {
         self.state.pending.settle(&Obligation::Join(fact.lease, fact.unit));
+        self.blacklist_refused(at, fact.lease, fact.unit);
         self.step_unit(at, fact.lease, Event::JoinRefused(fact.unit))
     }
 
@@ -206,6 +218,20 @@ impl ServiceManager {
         self.extension_asked(at, fact)?;
         let event = Event::ExtensionAsked(fact.request.id.number, fact.victims.clone());
         self.step(at, fact.lease, event)
+    }
+
+    /// A service may want others in the place of the units that go back.
+    fn part_goes(&mut self, at: Time, id: LeaseId, fact: &Fact) -> Result<(), BadFact> {
+        self.step_as_told(at, fact)?;
+        self.call_for_service_of(id);
+        Ok(())
+    }
+
+    pub(super) fn call_for_service_of(&mut self, id: LeaseId) {
+        let slice = self.state.leases.get(&id).map(|lease| &lease.slice);
+        if slice.is_some_and(|slice| self.state.services.has(slice)) {
+            self.state.rounds.call();
+        }
     }
 
     fn forget(&mut self, at: Time, id: LeaseId) {
@@ -452,6 +478,7 @@ impl ServiceManager {
     /// Sets what follows from a lease's state: what is pending for it, and when it is next due.
     pub(super) fn refresh(&mut self, id: LeaseId, at: Time) {
         let position = self.base.position;
+        let ambiguous = self.held_back(id);
         let Some(lease) = self.state.leases.get(&id) else { return };
         let state = &lease.state;
         let under_way = state.held().map_or(&Change::None, |held| &held.change);
@@ -472,7 +499,7 @@ impl ServiceManager {
         pending.set(Obligation::Close(id), matches!(state, State::Closing { .. }), position, at);
         let credits = !state.to_credit().is_empty() && !mutant!(CreditNotOwed);
         pending.set(Obligation::Credit(id), credits, position, at);
-        owe_steps(pending, (id, state, joins), (position, at));
+        owe_steps(pending, (id, state, joins), &ambiguous, (position, at));
         self.owe_telling(id, at);
         self.owe_warnings(id, at);
         self.set_deadline(id);
@@ -538,6 +565,7 @@ pub(super) fn absent(id: LeaseId) -> BadFact {
 fn owe_steps(
     pending: &mut PendingEffects<Obligation>,
     (id, state, may_join): (LeaseId, &State, bool),
+    ambiguous: &BTreeSet<UnitId>,
     (position, at): (u64, Time),
 ) {
     let (first, last) = (UnitId(0), UnitId(u32::MAX));
@@ -546,8 +574,9 @@ fn owe_steps(
             // Passes over the units only if there is something to do for some of them.
             let some = held.awaited > 0 || held.leaving > 0;
             for (&unit, (_, usage)) in held.units.iter().filter(|_| some) {
-                let joins = *usage == UnitUse::Joining && may_join;
-                let leaves = *usage == UnitUse::Leaving;
+                let own = !ambiguous.contains(&unit);
+                let joins = *usage == UnitUse::Joining && may_join && own;
+                let leaves = *usage == UnitUse::Leaving && own;
                 pending.set(Obligation::Join(id, unit), joins, position, at);
                 pending.set(Obligation::Leave(id, unit), leaves, position, at);
             }
@@ -574,6 +603,7 @@ fn owe_steps(
                 | Obligation::Common(_)
                 | Obligation::Install(..)
                 | Obligation::Need(_)
+                | Obligation::Hosts(_)
                 | Obligation::Remove(..) => false,
             };
             let joins = pending.between(Obligation::Join(id, first), Obligation::Join(id, last));
@@ -585,7 +615,8 @@ fn owe_steps(
         State::Leaving { held, .. } => {
             pending.settle_range(Obligation::Join(id, first), Obligation::Join(id, last));
             for &unit in held.waiting_to(UnitUse::Leaving) {
-                pending.set(Obligation::Leave(id, unit), true, position, at);
+                let own = !ambiguous.contains(&unit);
+                pending.set(Obligation::Leave(id, unit), own, position, at);
             }
             let gone = |key: &&Obligation| matches!(key, Obligation::Leave(_, unit) if !held.units.contains_key(unit));
             let leaves = pending.between(Obligation::Leave(id, first), Obligation::Leave(id, last));

@@ -100,10 +100,11 @@ impl ServiceManager {
         }
     }
 
-    pub(super) fn decide(&mut self, now: Time, decision: Decision, out: &mut Output) {
+    pub(super) fn decide(&mut self, now: Time, mut decision: Decision, out: &mut Output) {
         if let Err(stale) = self.state.rounds.check(decision.round) {
             return out.problems.push(stale);
         }
+        self.divert(now, &mut decision, out);
         let mut done = Vec::new();
         for choice in decision.gates {
             done.push(self.answer_gate(now, choice, out));

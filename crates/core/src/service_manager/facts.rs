@@ -13,16 +13,21 @@ use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Term, Time};
 use crate::service::definition::Definition;
 use crate::service::kpi::Kpis;
+use crate::service::member::{MemberId, Members};
 use crate::service::slo::Met;
+use crate::service_manager::advice::Advice;
+use crate::service_manager::ambiguity::{Claim, Claimant, Rule};
 use crate::service_manager::consult::GateAnswer;
 use crate::service_manager::group::{Handling, Why};
+use crate::service_manager::hosts::OtherClaim;
 use crate::service_manager::machine::AfterLeave;
 use crate::service_manager::plan::{Lacking, Placed, PlanNode, PlanOutcome, PlanRequest};
 use crate::service_manager::sequence::Gate;
-use crate::service_manager::services::Found;
+use crate::service_manager::services::{Found, SiteUnit};
 use crate::ticket::Ticket;
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
+use crate::wire::hosts::{Contest, Hosts};
 use crate::wire::message::LeasedUnit;
 use crate::wire::need::Need;
 use crate::wire::offer::{Offer, Waiting};
@@ -747,6 +752,72 @@ facts! {
         kpis: Kpis,
         /// How it was found.
         seen: Found,
+        /// Which of its units were at work, as far as that is known.
+        busy: BTreeSet<SiteUnit>,
+    }
+
+    /// What takes part in a service without a lease has changed.
+    MembersTold = "service-manager.members-told" 1 {
+        /// The service.
+        service: SliceName,
+        /// All of them, with whether they are up.
+        members: Members,
+    }
+
+    /// Several claim a unit, by what it is called, or they do not any more.
+    MemberAmbiguous = "service-manager.member-ambiguous" 1 {
+        /// What it is called.
+        member: MemberId,
+        /// Who claims it; none if it is one or nobody.
+        claims: Vec<Claim>,
+    }
+
+    /// It is known whose a unit is that several claim.
+    AmbiguitySettled = "service-manager.ambiguity-settled" 1 {
+        /// What it is called.
+        member: MemberId,
+        /// Whose it is.
+        keep: Claimant,
+        /// The rule that says so; none if it is a user.
+        by: Option<Rule>,
+    }
+
+    /// A host is claimed by other guests, as brokers say, or by several here while one of its units is being joined.
+    MemberContested = "service-manager.member-contested" 1 {
+        /// What it is called.
+        member: MemberId,
+        /// Who claims it here.
+        claims: Vec<Claim>,
+        /// The claims of others.
+        others: Vec<OtherClaim>,
+        /// Its units that are being joined: these calls go on.
+        joining: Vec<(LeaseId, UnitId)>,
+    }
+
+    /// A host that another guest claims is that one's.
+    MemberCeded = "service-manager.member-ceded" 1 {
+        /// What it is called.
+        member: MemberId,
+        /// The rule that says so; none if it is a user.
+        by: Option<Rule>,
+    }
+
+    /// What a mapper decides for a service that it only advises on has changed.
+    ServiceAdvised = "service-manager.service-advised" 1 {
+        /// The service.
+        service: SliceName,
+        /// What would be done.
+        advice: Advice,
+    }
+
+    /// A unit is not asked for again for a service, or may be.
+    UnitBlacklisted = "service-manager.unit-blacklisted" 1 {
+        /// The service.
+        service: SliceName,
+        /// The unit.
+        unit: SiteUnit,
+        /// Until when it is not; none if it may be.
+        until: Option<Time>,
     }
 
     /// What was measured of a service is too old to count.
@@ -783,5 +854,25 @@ facts! {
         service: SliceName,
         /// The revision.
         revision: u64,
+    }
+
+    /// A broker is to know which hosts a service uses.
+    HostsStated = "service-manager.hosts-stated" 1 {
+        /// The broker.
+        broker: ActorId,
+        /// What it is told.
+        hosts: Hosts,
+    }
+
+    /// A broker has noted which hosts a service uses, and has said who else claims them.
+    HostsAnswered = "service-manager.hosts-answered" 1 {
+        /// The broker.
+        broker: ActorId,
+        /// The service.
+        service: SliceName,
+        /// The revision.
+        revision: u64,
+        /// The claims of others.
+        contests: Vec<Contest>,
     }
 }

@@ -45,7 +45,9 @@ impl ServiceManager {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
         self.journal_settings(now, out);
         self.emit(now, Woken {}, out);
+        self.find_all_ambiguities(now, self.base.position, out);
         self.tell_all_needs(now, out);
+        self.tell_all_hosts(now, out);
     }
 
     pub(super) fn observe(&mut self, now: Time, signal: Name, value: i64, out: &mut Output) {
@@ -171,9 +173,20 @@ impl ServiceManager {
                 self.need_noted(now, from, (service, revision), out);
                 Ok(())
             }
+            Message::HostsNoted { service, revision, contests } => {
+                self.hosts_noted(now, from, (service, revision), contests, out)
+            }
+            Message::HostsChanged { service, revision } => {
+                self.state_hosts_anew(now, from, &service, Some(revision), out);
+                Ok(())
+            }
+            Message::Restate { needs, hosts } => {
+                self.state_all_anew(now, from, (needs, hosts), out)
+            }
             Message::Delegate { .. }
             | Message::Delegated { .. }
             | Message::Need(_)
+            | Message::Hosts(_)
             | Message::Inquire(_)
             | Message::Request(_)
             | Message::Accept { .. }

@@ -537,11 +537,8 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         Event::ExtensionAsked(..) | Event::ExtensionGranted(_) if then == AfterLeave::End => {
             Ok(State::Leaving { held: changing(held, event, "Leaving")?, then })
         }
-        // The extension came after all.
-        Event::Extended if then == AfterLeave::End => {
-            let mut held = changing(held, event, "Leaving")?;
-            held.call_back();
-            Ok(in_use(left_early(held)))
+        Event::Extended | Event::RecallLifted if then == AfterLeave::End => {
+            called_back(held, event)
         }
         Event::CloseBegun => Ok(close(held)),
         Event::SiteClosed(receipts) => Ok(after_site(held.credits, receipts)),
@@ -582,6 +579,14 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::RecallLifted
         | Event::JoinRefused(_) => Err(illegal("Leaving", &event)),
     }
+}
+
+/// The extension came after all, or the recall that ended the lease before its term was withdrawn.
+fn called_back(held: Held, event: Event) -> Result<State, Illegal> {
+    let mut held =
+        if event == Event::RecallLifted { held } else { changing(held, event, "Leaving")? };
+    held.call_back();
+    Ok(in_use(left_early(held)))
 }
 
 fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {

@@ -1,7 +1,10 @@
 //! The service manager: asks, redeems and uses, for a guest.
 
+pub mod advice;
+pub mod ambiguity;
 mod apply;
 mod asking;
+mod blacklist;
 mod change;
 mod command;
 mod commands;
@@ -11,6 +14,7 @@ pub mod facts;
 mod failing;
 pub mod fidelity;
 pub mod group;
+pub mod hosts;
 mod common;
 mod held;
 mod inquiring;
@@ -20,6 +24,7 @@ pub(crate) mod revise;
 mod handle;
 pub mod machine;
 pub mod mapper;
+pub mod members;
 pub mod plan;
 mod lease_event;
 mod modify;
@@ -81,6 +86,8 @@ pub struct ServiceManager {
     pub(crate) base: Base,
     /// How long before the end of a lease its guest starts to leave.
     leave_before: Span,
+    /// What says whose a unit is that several claim.
+    rule: ambiguity::Rule,
     state: state::State,
     /// The leases, and the requests without one, that are not over. It follows from the state.
     live: BTreeSet<LeaseId>,
@@ -186,6 +193,8 @@ enum Obligation {
     Remove(LeaseId, UnitId, u32),
     /// A broker is to know what a service wants, by this revision.
     Need(u64),
+    /// A broker is to know which hosts a service uses, by this revision.
+    Hosts(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -218,6 +227,7 @@ impl ServiceManager {
         Self {
             base: Base::new(setup),
             leave_before,
+            rule: ambiguity::Rule::default(),
             state: state::State::default(),
             live: BTreeSet::new(),
             tended: BTreeMap::new(),
@@ -326,6 +336,7 @@ impl ServiceManager {
                 self.package_call((id, unit), (Step::Remove, number))
             }
             Obligation::Need(revision) => self.need_message(revision).and_then(post),
+            Obligation::Hosts(revision) => self.hosts_message(revision).and_then(post),
         }
     }
 
@@ -391,7 +402,9 @@ impl Actor for ServiceManager {
             }
             Input::Decision(decision) => self.decide(now, decision, out),
         }
+        self.find_ambiguities(now, first, out);
         self.tell_needs(now, first, out);
+        self.tell_hosts(now, first, out);
     }
 
     fn apply(&mut self, at: Time, fact: &Fact) -> Result<(), BadFact> {
@@ -428,13 +441,15 @@ impl Actor for ServiceManager {
 
     fn effects_after(&self, position: u64) -> Vec<(EffectId, Effect)> {
         let effect = |(id, obligation, at): (EffectId, &Obligation, Time)| {
-            Some((id, self.effect(obligation, (id, at))?))
+            let effect = self.effect(obligation, (id, at))?;
+            (!self.calls_ambiguous(obligation)).then_some((id, effect))
         };
         self.state.pending.after(position).filter_map(effect).collect()
     }
 
     fn is_pending(&self, id: EffectId) -> bool {
-        self.state.pending.is_pending(id)
+        let key = self.state.pending.key(id);
+        self.state.pending.is_pending(id) && !key.is_some_and(|key| self.calls_ambiguous(key))
     }
 
     /// A site holds a ticket until its term begins, a broker a request that it said waits until its last word.

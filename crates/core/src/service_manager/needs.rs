@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::facts::{
-    AskRefused, Asked, Fact, GaveUp, Granted, NeedAnswered, NeedStated, ServiceDefined,
-    ServiceRemoved, ServiceReported, ServiceStale, SloAssessed,
+    AskRefused, Asked, Fact, GaveUp, Granted, MembersTold, NeedAnswered, NeedStated,
+    ServiceDefined, ServiceRemoved, ServiceReported, ServiceStale, SloAssessed,
 };
-use super::services::{Demand, ServiceView};
+use super::services::{Demand, MAX_SERVICES, ServiceView};
 use super::{Lease, Obligation, Output, ServiceManager};
-use crate::actor::Emit as _;
 use crate::actor::fact::Entry;
+use crate::actor::{Emit as _, Role};
 use crate::model::identity::ActorId;
 use crate::model::slice::SliceName;
 use crate::model::time::Time;
@@ -45,6 +45,18 @@ impl ServiceManager {
             return;
         }
         let facts = out.facts.get(first..).unwrap_or_default().iter();
+        let claimed = |Entry { fact, .. }: &Entry<Fact>| {
+            matches!(
+                fact,
+                Fact::MemberAmbiguous(_)
+                    | Fact::AmbiguitySettled(_)
+                    | Fact::MemberContested(_)
+                    | Fact::MemberCeded(_)
+            )
+        };
+        if facts.clone().any(claimed) {
+            return self.tell_all_needs(now, out);
+        }
         let changed: BTreeSet<SliceName> =
             facts.filter_map(|Entry { fact, .. }| self.concerned(fact)).collect();
         for service in changed {
@@ -135,7 +147,7 @@ impl ServiceManager {
             State::Running | State::Stopped => {
                 leases.map(|lease| &**lease).filter(|lease| seller(lease) == Some(broker)).collect()
             }
-            State::Unknown | State::Error => Vec::new(),
+            State::Unknown | State::Error | State::Starting | State::Shutdown => Vec::new(),
         };
         let ahead = |ticket: &&Ticket| now < ticket.bottom().term.end();
         let tickets = own.iter().flat_map(|lease| lease.state.tickets().iter().filter(ahead));
@@ -143,9 +155,45 @@ impl ServiceManager {
         let of_own = own.iter().map(|lease| lease.staying()).sum::<u32>();
         let steps = match service.state {
             State::Stopped => Steps::default(),
-            State::Running | State::Unknown | State::Error => demand.steps.clone(),
+            State::Running | State::Unknown | State::Error | State::Starting | State::Shutdown => {
+                demand.steps.clone()
+            }
         };
         Want { kind: demand.kind.clone(), steps, tickets, elsewhere: demand.held - of_own }
+    }
+
+    /// A broker has been started, and asks for all needs and hosts. A service that it knows of and that wants nothing any
+    /// more does so in its answer.
+    pub(super) fn state_all_anew(
+        &mut self,
+        now: Time,
+        broker: ActorId,
+        (needs, hosts): (Vec<SliceName>, Vec<SliceName>),
+        out: &mut Output,
+    ) -> Result<(), String> {
+        if !self.base.is_known(broker, Role::Broker) {
+            return Err("its sender is no broker".to_owned());
+        }
+        let (count, most) = (needs.len().max(hosts.len()), MAX_SERVICES);
+        if count > most {
+            return Err(format!("{count} services are more than {most}"));
+        }
+        let told = self.state.needs.0.iter().filter(|((to, _), _)| *to == broker);
+        let told: Vec<Need> = told
+            .map(|((_, service), told)| {
+                let (service, wants) = (service.clone(), told.wants.clone());
+                Need { service, revision: told.revision, wants }
+            })
+            .collect();
+        let known = |service: &SliceName| told.iter().any(|need| need.service == *service);
+        let revision = self.before_now();
+        let over = needs.into_iter().filter(|service| !known(service));
+        let over = over.map(|service| Need { service, revision, wants: Vec::new() });
+        for need in over.collect::<Vec<_>>().into_iter().chain(told) {
+            out.replies.push(self.base.volatile(broker, now, Message::Need(need)));
+        }
+        self.state_all_hosts_anew(now, broker, hosts, out);
+        Ok(())
     }
 
     pub(super) fn need_stated(&mut self, at: Time, fact: &NeedStated) {
@@ -198,6 +246,7 @@ impl Fact {
         if let Self::ServiceDefined(ServiceDefined { service, .. })
         | Self::ServiceRemoved(ServiceRemoved { service })
         | Self::ServiceReported(ServiceReported { service, .. })
+        | Self::MembersTold(MembersTold { service, .. })
         | Self::ServiceStale(ServiceStale { service })
         | Self::SloAssessed(SloAssessed { service, .. }) = self
         {

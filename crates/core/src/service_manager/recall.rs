@@ -16,7 +16,7 @@ use crate::service_manager::facts::{
     RecallAnswered, RecallAsked, RecallBegun, RecallLifted, RecallRefused, RecallTold,
     UnitsRecalled, VictimsNamed,
 };
-use crate::service_manager::machine::{Event, Held, State};
+use crate::service_manager::machine::{AfterLeave, Event, Held, State};
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{LinkHash, SignedLink};
@@ -136,10 +136,14 @@ impl Lease {
 }
 
 impl ServiceManager {
-    /// Whether a ticket reserves no more for its issuer than was accepted; an extension reserves what the
-    /// ticket does that it extends.
+    /// Whether a ticket is for the units that were named, and reserves no more for its issuer than was accepted; an
+    /// extension reserves what the ticket does that it extends.
     pub(super) fn accepts(&self, wanted: &Item, link: &SignedLink) -> bool {
-        let Some(extends) = wanted.extends else { return wanted.accepts.allow(link) };
+        let Some(extends) = wanted.extends else {
+            let mut named = wanted.requirements.of_units();
+            return wanted.accepts.allow(link)
+                && named.all(|unit| link.constraints.iter().any(|kept| kept == unit));
+        };
         let held = self.lease_of(extends).and_then(|lease| self.lease(lease)?.held());
         let old = held.and_then(|held| held.tickets.iter().find(|old| old.hash() == extends));
         old.is_none_or(|old| {
@@ -199,10 +203,12 @@ impl ServiceManager {
             known @ (Some(_) | None) => {
                 let left = known.is_some_and(|known| known.begun && !known.done);
                 let runs = matches!(record.state, State::Joining { .. } | State::Active { .. });
-                let lifted = left && runs && known.is_some_and(|k| k.told.number != number);
+                let other = known.is_some_and(|known| known.told.number != number);
+                let ending = matches!(record.state, State::Leaving { then: AfterLeave::End, .. });
+                let ends = record.ends_by();
                 self.emit(now, RecallTold { lease, told }, out);
                 self.hasten_to_end(now, lease, before, out);
-                if lifted {
+                if other && (left && runs || ending && self.goes_on(now, lease, ends)) {
                     self.emit(now, RecallLifted { lease }, out);
                 }
             }
@@ -211,6 +217,13 @@ impl ServiceManager {
         let cause = record.and_then(|record| record.recalls.get(&link)).map(|known| known.cause);
         out.replies.extend(cause.map(|cause| self.base.answer(from, cause, noted)));
         Ok(())
+    }
+
+    /// Whether a lease that its guest leaves for it was to end lasts longer by now, and so long that it is of use.
+    fn goes_on(&self, now: Time, lease: LeaseId, ended: Time) -> bool {
+        let ends = self.state.leases.get(&lease).map_or(ended, |lease| lease.ends_by());
+        let leave = ends.minus(self.base.margin()).minus(self.leave_before);
+        ended < ends && now < leave
     }
 
     pub(super) fn take_notice(&mut self, at: Time, fact: &RecallTold) {
@@ -348,6 +361,8 @@ impl ServiceManager {
         if self.counts(id) {
             self.book_again(id, at);
         }
+        // A service may claim others in their place.
+        self.call_for_service_of(id);
         Ok(())
     }
 

@@ -4,20 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::advice::Advice;
+use super::ambiguity::Claimant;
 use super::facts::{ServiceDefined, ServiceRemoved, ServiceReported, ServiceStale, SloAssessed};
+use super::members::Member;
 use super::request::Request;
 use super::view::Stage;
 use super::{Lease, Output, ServiceManager, Timer};
 use crate::actor::Emit as _;
 use crate::actor::fact::BadFact;
+use crate::driver::UnitId;
+use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
 use crate::service::definition::{Behaviour, Definition};
 use crate::service::kpi::Kpis;
-use crate::service::slo::Assessment;
+use crate::service::member::{MemberId, Members};
+use crate::service::slo::{Assessment, Slo};
 use crate::service::state::State;
 use crate::service::steps::{Kind, Steps, demands};
+use crate::ticket::Ticket;
+use crate::wire::need::SERVICE;
 use crate::wire::offer::Waiting;
 use crate::wire::request::Item;
 
@@ -47,8 +56,37 @@ pub enum ServiceCommand {
         kpis: Kpis,
         /// How it was found.
         seen: Found,
+        /// Which of its units are at work, as far as that is known.
+        busy: BTreeSet<SiteUnit>,
+        /// All that takes part in it without a lease, as far as its software says. They count if it runs; else they
+        /// are as they were.
+        members: Members,
+    },
+    /// Say whose a unit is that several claim.
+    Resolve {
+        /// What it is called.
+        member: MemberId,
+        /// Whose it is.
+        keep: Claimant,
+    },
+    /// Say that a host which another guest claims is that one's.
+    Cede {
+        /// What it is called.
+        member: MemberId,
+    },
+    /// Have a unit not asked for again, or asked for again.
+    Blacklist {
+        /// The service.
+        service: SliceName,
+        /// The unit.
+        unit: SiteUnit,
+        /// Until when; from now on it may be asked for if there is no such instant.
+        until: Option<Time>,
     },
 }
+
+/// A unit, by its site and its number there.
+pub type SiteUnit = (ActorId, UnitId);
 
 /// How a service was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +99,10 @@ pub enum Found {
     Stopped,
     /// It does not do what it should.
     Failed,
+    /// It was told to start, and does not run yet.
+    Starting,
+    /// It was told to stop, and has not stopped yet.
+    Shutdown,
 }
 
 impl From<Found> for State {
@@ -69,6 +111,8 @@ impl From<Found> for State {
             Found::Running => Self::Running,
             Found::Stopped => Self::Stopped,
             Found::Failed => Self::Error,
+            Found::Starting => Self::Starting,
+            Found::Shutdown => Self::Shutdown,
         }
     }
 }
@@ -87,12 +131,20 @@ pub struct Assessed {
 /// What is remembered of a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    definition: Definition,
+    pub(super) definition: Definition,
     state: State,
     kpis: Kpis,
     /// When they were measured, as long as they count.
     reported_at: Option<Time>,
+    /// Which of its units were at work then.
+    busy: BTreeSet<SiteUnit>,
     assessed: BTreeMap<Name, Assessed>,
+    /// What would be done for it if it were managed.
+    pub(super) advice: Advice,
+    /// Units that are not asked for, and until when.
+    pub(super) blacklisted: BTreeMap<SiteUnit, Time>,
+    /// What takes part in it without a lease.
+    pub(super) members: BTreeMap<MemberId, Member>,
 }
 
 /// All services of a guest.
@@ -110,6 +162,8 @@ pub struct ServiceView {
     pub behaviour: Behaviour,
     /// What it wants and has, by kind of units.
     pub demands: Vec<Demand>,
+    /// Units that are not to be asked for, and until when.
+    pub blacklisted: BTreeMap<SiteUnit, Time>,
 }
 
 /// What a service wants and has of a kind of units.
@@ -121,12 +175,16 @@ pub struct Demand {
     pub steps: Steps,
     /// How many units it has, those on the way among them; not those that go back.
     pub held: u32,
+    /// How many of them cannot be given back: those without a lease, and those with a unit on theirs that several claim.
+    pub fixed: u32,
     /// How many units are asked for.
     pub asked: u32,
     /// The last request that asks for them.
     pub request: Option<OpenRequest>,
     /// Its leases that are not over.
     pub leases: Vec<LeaseId>,
+    /// How many units of each of them are at work, if some are.
+    pub busy: BTreeMap<LeaseId, u32>,
 }
 
 /// A request that waits for its answer.
@@ -144,13 +202,31 @@ impl Record {
         Some(self.reported_at?.plus(self.definition.behaviour.stale_after))
     }
 
+    /// Whether what was measured says something new: a value that has changed by more than the deadband, or by which
+    /// an SLO is judged otherwise.
+    fn is_news(&self, kpis: &Kpis) -> bool {
+        let moved = !self.kpis.is_close(kpis, self.definition.behaviour.deadband);
+        let judged = |slo: &Slo| slo.assess(&self.kpis) != slo.assess(kpis);
+        moved || self.kpis != *kpis && self.definition.slo.values().any(judged)
+    }
+
+    /// How many units of a lease were at work when that was last measured.
+    fn at_work(&self, lease: &Lease) -> u32 {
+        let Some(held) = lease.state.held().filter(|_| !self.busy.is_empty()) else { return 0 };
+        let Some(site) = lease.site() else { return 0 };
+        let busy = held.units.keys().filter(|unit| self.busy.contains(&(site, **unit)));
+        u32::try_from(busy.count()).unwrap_or(u32::MAX)
+    }
+
     /// The demands, by kind.
     fn demands(&self) -> BTreeMap<Kind, Steps> {
         let slos = self.definition.slo.iter().filter_map(|(name, slo)| {
             let assessed = self.assessed.get(name)?;
             Some((slo, &assessed.assessment, assessed.last_want))
         });
-        demands(slos)
+        // A definition with another one is refused.
+        let map = self.definition.label_map().unwrap_or_default();
+        demands(slos, (&map, &self.kpis))
     }
 }
 
@@ -160,12 +236,22 @@ impl Lease {
         let returning = self.state.held().map_or(0, |held| held.change.units());
         self.units.saturating_sub(returning)
     }
+
+    /// Where its units are.
+    pub(super) fn site(&self) -> Option<ActorId> {
+        self.state.tickets().first().map(Ticket::site)
+    }
 }
 
 impl Services {
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether something takes part in one without a lease.
+    pub(super) fn has_members(&self) -> bool {
+        self.0.values().any(|record| !record.members.is_empty())
     }
 
     /// Their names.
@@ -176,6 +262,23 @@ impl Services {
     /// Whether there is one of that name.
     pub(super) fn has(&self, service: &SliceName) -> bool {
         self.0.contains_key(service)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&SliceName, &Record)> {
+        self.0.iter()
+    }
+
+    pub(super) fn get(&self, service: &SliceName) -> Option<&Record> {
+        self.0.get(service)
+    }
+
+    pub(super) fn get_mut(&mut self, service: &SliceName) -> Option<&mut Record> {
+        self.0.get_mut(service)
+    }
+
+    /// Whether a unit of a service was at work when that was last measured.
+    pub(super) fn is_busy(&self, service: &SliceName, unit: &SiteUnit) -> bool {
+        self.0.get(service).is_some_and(|record| record.busy.contains(unit))
     }
 
     fn next_stale(&self) -> Option<Time> {
@@ -195,8 +298,20 @@ impl ServiceManager {
                 self.define_service(now, service, *definition, out)
             }
             ServiceCommand::Remove { service } => self.remove_service(now, service, out),
-            ServiceCommand::Report { service, kpis, seen } => {
-                self.report_service(now, service, (kpis, seen), out)
+            ServiceCommand::Report { service, kpis, seen, busy, members } => {
+                let report = ServiceReported { service: service.clone(), kpis, seen, busy };
+                self.report_service(now, report, out)?;
+                if seen == Found::Running {
+                    self.tell_members(now, service, members, out);
+                }
+                Ok(())
+            }
+            ServiceCommand::Resolve { member, keep } => {
+                self.settle_ambiguity(now, (member, keep), out)
+            }
+            ServiceCommand::Cede { member } => self.cede(now, member, out),
+            ServiceCommand::Blacklist { service, unit, until } => {
+                self.blacklist_unit(now, service, (unit, until), out)
             }
         }
     }
@@ -228,9 +343,10 @@ impl ServiceManager {
         out: &mut Output,
     ) -> Result<(), String> {
         let state = self.record(&service)?.state;
-        if state == State::Running {
+        if matches!(state, State::Running | State::Starting) {
+            let state = state.word();
             return Err(format!(
-                "service {service} is running: it can be removed once it is stopped"
+                "service {service} is {state}: it can be removed once it is stopped"
             ));
         }
         self.emit(now, ServiceRemoved { service }, out);
@@ -241,26 +357,27 @@ impl ServiceManager {
     fn report_service(
         &mut self,
         now: Time,
-        service: SliceName,
-        (kpis, seen): (Kpis, Found),
+        report: ServiceReported,
         out: &mut Output,
     ) -> Result<(), String> {
+        let ServiceReported { service, kpis, seen, .. } = &report;
         if kpis.count() > Kpis::MAX_COUNT {
             let (count, most) = (kpis.count(), Kpis::MAX_COUNT);
             return Err(format!("a service has {most} KPIs at most, not {count}"));
         }
-        let record = self.record(&service)?;
+        let record = self.record(service)?;
         let half = Span::from_micros(record.definition.behaviour.stale_after.as_micros() / 2);
         let recent = record.reported_at.is_some_and(|at| now < at.plus(half));
-        if recent && record.state == seen.into() && kpis == record.kpis {
+        if recent && record.state == (*seen).into() && !record.is_news(kpis) {
             return Ok(());
         }
-        self.emit(now, ServiceReported { service: service.clone(), kpis, seen }, out);
+        let service = service.clone();
+        self.emit(now, report, out);
         self.assess(now, &service, out);
         Ok(())
     }
 
-    fn record(&self, service: &SliceName) -> Result<&Record, String> {
+    pub(super) fn record(&self, service: &SliceName) -> Result<&Record, String> {
         let record = self.state.services.0.get(service);
         record.ok_or_else(|| format!("there is no service `{service}`: add it first"))
     }
@@ -298,6 +415,7 @@ impl ServiceManager {
             Some(record) => {
                 record.assessed.retain(|name, _| definition.slo.contains_key(name));
                 record.definition = definition.clone();
+                record.advice = Advice::default();
             }
             None => {
                 let record = Record {
@@ -305,7 +423,11 @@ impl ServiceManager {
                     state: State::default(),
                     kpis: Kpis::default(),
                     reported_at: None,
+                    busy: BTreeSet::new(),
                     assessed: BTreeMap::new(),
+                    advice: Advice::default(),
+                    blacklisted: BTreeMap::new(),
+                    members: BTreeMap::new(),
                 };
                 services.insert(service.clone(), record);
                 self.tended.insert(service.clone(), BTreeSet::new());
@@ -330,10 +452,13 @@ impl ServiceManager {
     ) -> Result<(), BadFact> {
         let record = self.record_mut(&fact.service)?;
         let before = record.state;
+        let mapped = record.definition.label_map().is_ok_and(|map| !map.is_empty());
+        let of_other_kinds = mapped && record.kpis != fact.kpis;
         record.state = fact.seen.into();
         record.kpis = fact.kpis.clone();
+        record.busy = fact.busy.clone();
         record.reported_at = Some(at);
-        if record.state == before {
+        if record.state == before && !of_other_kinds {
             self.set_stale_timer();
         } else {
             self.services_changed();
@@ -343,8 +468,11 @@ impl ServiceManager {
 
     pub(super) fn service_stale(&mut self, fact: &ServiceStale) -> Result<(), BadFact> {
         let record = self.record_mut(&fact.service)?;
-        record.state = State::Unknown;
+        if !mutant!(StaleStillRuns) {
+            record.state = State::Unknown;
+        }
         record.kpis = Kpis::default();
+        record.busy = BTreeSet::new();
         record.reported_at = None;
         self.services_changed();
         Ok(())
@@ -364,7 +492,7 @@ impl ServiceManager {
         Ok(())
     }
 
-    fn record_mut(&mut self, service: &SliceName) -> Result<&mut Record, BadFact> {
+    pub(super) fn record_mut(&mut self, service: &SliceName) -> Result<&mut Record, BadFact> {
         let record = self.state.services.0.get_mut(service);
         record.ok_or_else(|| BadFact::Missing { kind: "service", what: service.to_string() })
     }
@@ -374,7 +502,7 @@ impl ServiceManager {
     }
 
     /// The mapper is to look at them.
-    fn services_changed(&mut self) {
+    pub(super) fn services_changed(&mut self) {
         self.set_stale_timer();
         self.state.rounds.call();
     }
@@ -392,19 +520,26 @@ impl ServiceManager {
             if let Some(lease) = self.state.leases.get(&id) {
                 if is_there(Stage::of(&lease.state)) {
                     let kind = self.kind_of(id, lease.sequence.item);
-                    demands.hold(kind.unwrap_or_else(|| plain(&lease.resource)), id, lease);
+                    let kind = kind.unwrap_or_else(|| plain(&lease.resource));
+                    let ambiguous = self.ambiguous_of(id).len();
+                    demands.hold(kind, id, (lease, record.at_work(lease), ambiguous));
                 }
-            } else if let Some(request) = self.state.requests.get(&id.number) {
+            } else if let Some(request) = self.state.requests.get(&id.number)
+                // A user who asks for units by name gets them beside what the service claims.
+                && (is_of_service(&request.wanted) || !names_units(&request.wanted.items))
+            {
                 let revisions = request.wanted.history.revision;
                 let open = OpenRequest { number: id.number, revisions };
                 request.wanted.preferred().for_each(|item| demands.ask(item, open));
             }
         }
+        demands.hold_static(self.static_units(service, record));
         Some(ServiceView {
             service: service.clone(),
             state: record.state,
             behaviour: record.definition.behaviour.clone(),
             demands: demands.0.into_values().collect(),
+            blacklisted: record.blacklisted.clone(),
         })
     }
 
@@ -445,7 +580,7 @@ impl ServiceManager {
     /// What was measured of a service, and how its SLOs were judged.
     pub fn service(&self, service: &SliceName) -> Option<ServiceSurvey<'_>> {
         let (service, record) = self.state.services.0.get_key_value(service)?;
-        let Record { definition, state, kpis, reported_at, assessed } = record;
+        let Record { definition, state, kpis, reported_at, assessed, advice, .. } = record;
         Some(ServiceSurvey {
             service,
             definition,
@@ -453,13 +588,16 @@ impl ServiceManager {
             kpis,
             reported_at: *reported_at,
             assessed,
+            advice,
+            blacklisted: &record.blacklisted,
+            members: &record.members,
         })
     }
 
     /// The kind of units that a lease was asked for as.
     fn kind_of(&self, lease: LeaseId, item: u16) -> Option<Kind> {
         let request: &Request = self.state.requests.get(&lease.number)?;
-        Some(kind_of(request.wanted.items.get(usize::from(item))?))
+        request.wanted.items.get(usize::from(item)).map(Item::kind)
     }
 }
 
@@ -478,11 +616,18 @@ pub struct ServiceSurvey<'a> {
     pub reported_at: Option<Time>,
     /// How its SLOs were judged, by name.
     pub assessed: &'a BTreeMap<Name, Assessed>,
+    /// What would be done for it, if it is only advised on.
+    pub advice: &'a Advice,
+    /// Units that are not asked for, and until when.
+    pub blacklisted: &'a BTreeMap<SiteUnit, Time>,
+    /// What takes part in it without a lease.
+    pub members: &'a BTreeMap<MemberId, Member>,
 }
 
 impl Demand {
     fn new(kind: Kind, steps: Steps) -> Self {
-        Self { kind, steps, held: 0, asked: 0, request: None, leases: Vec::new() }
+        let (leases, busy) = (Vec::new(), BTreeMap::new());
+        Self { kind, steps, held: 0, fixed: 0, asked: 0, request: None, leases, busy }
     }
 }
 
@@ -495,16 +640,34 @@ impl Demands {
         Self(demands.map(|(kind, steps)| (kind.clone(), Demand::new(kind, steps))).collect())
     }
 
-    /// Counts the units of a lease.
-    fn hold(&mut self, kind: Kind, id: LeaseId, lease: &Lease) {
+    /// Counts the units of a lease, and those of them that are at work.
+    /// Units that several claim do not count, and a lease with such units stays as it is.
+    fn hold(&mut self, kind: Kind, id: LeaseId, (lease, busy, ambiguous): (&Lease, u32, usize)) {
         let demand = self.of_kind(kind);
-        demand.held = demand.held.saturating_add(lease.staying());
+        let ambiguous = u32::try_from(ambiguous).unwrap_or(u32::MAX);
+        let own = lease.staying().saturating_sub(ambiguous);
+        demand.held = demand.held.saturating_add(own);
+        if ambiguous > 0 {
+            demand.fixed = demand.fixed.saturating_add(own);
+            return;
+        }
         demand.leases.push(id);
+        if busy > 0 {
+            demand.busy.insert(id, busy);
+        }
+    }
+
+    /// Counts units without a lease.
+    fn hold_static(&mut self, units: Option<(Kind, u32)>) {
+        let Some((kind, units)) = units else { return };
+        let demand = self.of_kind(kind);
+        demand.held = demand.held.saturating_add(units);
+        demand.fixed = demand.fixed.saturating_add(units);
     }
 
     /// Counts units that are asked for.
     fn ask(&mut self, item: &Item, request: OpenRequest) {
-        let demand = self.of_kind(kind_of(item));
+        let demand = self.of_kind(item.kind());
         demand.request = Some(request);
         demand.asked = demand.asked.saturating_add(item.units.get());
     }
@@ -517,6 +680,15 @@ impl Demands {
     }
 }
 
+/// Whether the mapper has asked, for what a service claims.
+fn is_of_service(request: &crate::wire::request::Request) -> bool {
+    request.properties.get(SERVICE).is_some()
+}
+
+fn names_units(items: &[Item]) -> bool {
+    items.iter().any(|item| item.requirements.of_units().next().is_some())
+}
+
 /// Whether units of a lease are there or on their way.
 fn is_there(stage: Stage) -> bool {
     match stage {
@@ -525,12 +697,6 @@ fn is_there(stage: Stage) -> bool {
     }
 }
 
-fn plain(resource: &Name) -> Kind {
+pub(super) fn plain(resource: &Name) -> Kind {
     Kind { resource: resource.clone(), requirement: None }
-}
-
-/// The kind of units that an item is for. What the mapper asks for has one condition at most.
-fn kind_of(item: &Item) -> Kind {
-    let requirement = item.requirements.iter().next().cloned();
-    Kind { resource: item.resource.clone(), requirement }
 }

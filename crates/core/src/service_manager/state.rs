@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Serialize};
 
+use super::ambiguity::Ambiguities;
 use super::group::Group;
+use super::hosts::ToldHosts;
 use super::needs::Needs;
 use super::plan::Plans;
 use super::request::{self, Request};
@@ -64,8 +66,12 @@ pub(crate) struct State {
     /// Packages on nodes.
     pub(super) plans: Plans,
     pub(super) services: Services,
+    /// The units that several of them claim.
+    pub(super) ambiguities: Ambiguities,
     /// What brokers were told of them.
     pub(super) needs: Needs,
+    /// What they were told of the hosts of them.
+    pub(super) hosts: ToldHosts,
 }
 
 impl State {

@@ -293,6 +293,10 @@ impl SiteAuthority {
             | Message::RecallNotice { .. }
             | Message::Need(_)
             | Message::Noted { .. }
+            | Message::Hosts(_)
+            | Message::HostsNoted { .. }
+            | Message::HostsChanged { .. }
+            | Message::Restate { .. }
             | Message::UnitFailed { .. }
             | Message::Keys { .. }
             | Message::KeysNoted { .. }
@@ -501,7 +505,7 @@ impl SiteAuthority {
         }
         if ready >= lease.min_units.get() {
             self.activate(now, hash, out);
-        } else if !self.waits_for_machines(lease) {
+        } else if !self.waits_for_machines(lease) && !self.waits_for_named(lease, ready) {
             let refusal = self.too_few(lease, ready);
             self.fail(now, hash, refusal, out);
         }

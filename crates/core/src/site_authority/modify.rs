@@ -347,13 +347,12 @@ impl SiteAuthority {
         let cause = self.cause(at);
         let lease = self.state.leases.get_mut(&hash).ok_or_else(|| missing("event", hash))?;
         let open = lease.modification.as_mut().ok_or_else(|| missing("modification", hash))?;
-        let answered = Standing::Answered(cause, refusal.clone());
+        let answered = Standing::Answered(cause, refusal);
         match std::mem::replace(&mut open.standing, answered) {
             Standing::Open { configuration, modified, .. } => {
-                // Its guest has had the answers that name the old properties.
-                if refusal.is_none() {
-                    lease.answered.clear();
-                }
+                // Its guest has had the answers that name the old properties, which also a failure may change: what was
+                // modified is modified back, and the driver says what the unit is like then.
+                lease.answered.clear();
                 Ok((configuration, modified))
             }
             Standing::Answered(..) | Standing::Past => Err(missing("modification", hash)),

@@ -25,6 +25,7 @@ use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
+use crate::wire::hosts::{Contest, Hosts};
 use crate::wire::inquiry::{Availability, Inquiry};
 use crate::wire::invitation::{JoinFault, SignedInvitation};
 use crate::wire::need::Need;
@@ -315,6 +316,32 @@ pub enum Message {
         /// The highest revision that is noted.
         revision: u64,
     },
+    /// Service manager to broker: which hosts a service uses.
+    Hosts(Hosts),
+    /// Broker to service manager: that is noted, and this is who else claims some of them.
+    HostsNoted {
+        /// The service.
+        service: SliceName,
+        /// The highest revision that is noted.
+        revision: u64,
+        /// In order.
+        contests: Vec<Contest>,
+    },
+    /// Broker to service manager: who else claims hosts of a service has changed since this revision was noted. It is to
+    /// be stated anew.
+    HostsChanged {
+        /// The service.
+        service: SliceName,
+        /// The revision.
+        revision: u64,
+    },
+    /// Broker to service manager: state needs and hosts anew, also those that were noted. Not repeated.
+    Restate {
+        /// The services of which a need is known.
+        needs: Vec<SliceName>,
+        /// Those of which hosts are known.
+        hosts: Vec<SliceName>,
+    },
 }
 
 /// What an actor says of itself that comes with an invitation.
@@ -385,14 +412,18 @@ impl Message {
             | Self::Inquire(_)
             | Self::Available { .. }
             | Self::Need(_)
-            | Self::Noted { .. } => (Vec::new(), &[]),
+            | Self::Noted { .. }
+            | Self::Hosts(_)
+            | Self::HostsNoted { .. }
+            | Self::HostsChanged { .. }
+            | Self::Restate { .. } => (Vec::new(), &[]),
         };
         let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
         links.chain(receipts.iter().map(|receipt| receipt.what.site)).collect()
     }
 
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 36] = [
+    pub const KINDS: [&'static str; 40] = [
         "delegate",
         "delegated",
         "request",
@@ -429,6 +460,10 @@ impl Message {
         "available",
         "need",
         "noted",
+        "hosts",
+        "hosts-noted",
+        "hosts-changed",
+        "restate",
     ];
 
     /// The word for this kind of message.
@@ -470,6 +505,10 @@ impl Message {
             Self::Available { .. } => "available",
             Self::Need(_) => "need",
             Self::Noted { .. } => "noted",
+            Self::Hosts(_) => "hosts",
+            Self::HostsNoted { .. } => "hosts-noted",
+            Self::HostsChanged { .. } => "hosts-changed",
+            Self::Restate { .. } => "restate",
         }
     }
 }

@@ -15,6 +15,9 @@ pub const MAX_NAMED: usize = 4096;
 /// The request property that names the service for which units are asked.
 pub const SERVICE: &str = "service";
 
+/// The property of a request for no service that says how urgent its units are, as services say it of theirs.
+pub const URGENCY: &str = "urgency";
+
 /// What a service wants, and what it has of one broker. The highest revision counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {

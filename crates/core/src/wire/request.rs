@@ -10,6 +10,7 @@ use crate::model::property::Properties;
 use crate::model::resource::Constraints;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Term, Time};
+use crate::service::steps::Kind;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::ticket::receipt::Receipt;
@@ -203,6 +204,12 @@ impl Item {
             relation: Relation::Alone,
             accepts: Accepts::default(),
         }
+    }
+
+    /// The kind of units that it is for, if it is for a service: then it has one condition at most.
+    pub fn kind(&self) -> Kind {
+        let requirement = self.requirements.iter().next().cloned();
+        Kind { resource: self.resource.clone(), requirement }
     }
 
     /// Its term in a grant with this common term.

@@ -17,6 +17,7 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::resource::{Attributes, Constraints, Expr, Unmet, Value};
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Term, Time};
+use tenure_core::service::member::MemberId;
 use tenure_core::service::steps::{Kind, Step, Steps};
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
@@ -25,6 +26,7 @@ use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, LinkHas
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::batch::Path;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::hosts::{Contest, ForeignClaim, HostClaim, HostLease, Hosts, host_id};
 use tenure_core::wire::inquiry::{Availability, AvailableStock, Inquiry};
 use tenure_core::wire::invitation::{Invitation, Permission, SignedInvitation};
 use tenure_core::wire::message::{Envelope, Header, Join, Message, Sealed, Sequence, Subject};
@@ -337,6 +339,7 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
     ];
     messages.extend(about_what_is_free(link.term));
     messages.extend(about_a_service(ticket.hash()));
+    messages.extend(about_hosts(ticket));
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages
 }
@@ -349,6 +352,25 @@ fn about_a_service(ticket: LinkHash) -> [Message; 2] {
     let want = Want { kind, steps: steps.unwrap(), tickets: vec![ticket], elsewhere: 1 };
     let need = Need { service: service.clone(), revision: 7, wants: vec![want] };
     [Message::Need(need), Message::Noted { service, revision: 7 }]
+}
+
+/// The statement, the answer, and what asks for the statement again.
+fn about_hosts(ticket: &Ticket) -> [Message; 4] {
+    let service = Name::literal("batch");
+    let name = MemberId::new("node7.example.org").unwrap();
+    let host = host_id(id(BROKER), &name).unwrap();
+    let link = ticket.bottom();
+    let lease = HostLease { site: link.issuer, unit: UnitId(0), ticket: ticket.hash() };
+    let claim = HostClaim { host, since: link.term.start(), lease: Some(lease) };
+    let by = Some((id(RIVAL), service.clone()));
+    let contest =
+        Contest { host, claim: ForeignClaim { by, since: link.term.start(), ticket: None } };
+    [
+        Message::Hosts(Hosts { service: service.clone(), revision: 7, hosts: vec![claim] }),
+        Message::HostsNoted { service: service.clone(), revision: 7, contests: vec![contest] },
+        Message::HostsChanged { service: service.clone(), revision: 7 },
+        Message::Restate { needs: vec![service.clone()], hosts: vec![service] },
+    ]
 }
 
 /// The question and the answer.

@@ -6,9 +6,11 @@ use std::rc::Rc;
 use tenure_core::actor::effect::{DriverResult, Effect, EffectId, Problem};
 use tenure_core::runtime::{AnyActor, Command, Entry, Fact, Input, Output};
 use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::ambiguity::Rule;
 
 use tenure_core::actor::{Actor, Peer, Role, Setup};
 use tenure_core::broker::Broker;
+use tenure_core::broker::availability::{Disclosure, Disclosures};
 use tenure_core::broker::mapper::BrokerMapper;
 use tenure_core::driver::{Call, DriverError, Step};
 use tenure_core::mapper::deploy::Deploy;
@@ -70,6 +72,9 @@ pub(crate) struct Scene {
     pub(crate) suspicious: bool,
     /// Whether an auditor observes everything. No test may then force behaviour on an actor.
     pub(crate) audited: bool,
+    pub(crate) rule: Rule,
+    /// How much brokers disclose.
+    pub(crate) disclosure: Disclosure,
 }
 
 impl Default for Scene {
@@ -89,6 +94,8 @@ impl Default for Scene {
             guest_mapper: || Box::new(Deploy::default()),
             suspicious: false,
             audited: false,
+            rule: Rule::default(),
+            disclosure: Disclosure::default(),
         }
     }
 }
@@ -208,8 +215,9 @@ impl Scene {
         let Self { stock, disks, far_stock, divisible, delegation, leave_before, limits, .. } =
             self;
         let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
-        let guest_mapper = self.guest_mapper;
+        let (guest_mapper, rule) = (self.guest_mapper, self.rule);
         let (stacked, far_broker) = (self.stacked, self.far_broker);
+        let disclosures = Disclosures { others: self.disclosure, named: BTreeMap::new() };
         let far = if far_broker { FAR_BROKER } else { BROKER };
         let mut world = World {
             now: Time::ZERO,
@@ -244,15 +252,17 @@ impl Scene {
         }
         let second = far_broker.then_some((FAR_BROKER, "far-broker"));
         for (who, name) in [(BROKER, "broker")].into_iter().chain(second) {
+            let disclosures = disclosures.clone();
             world.add(who, move || {
                 let mapper = broker_mapper();
                 let broker = Broker::new(setup(who, name, far_broker)).with_swing(mapper.swing());
-                HostedActor::broker(broker, mapper)
+                HostedActor::broker(broker.with_disclosures(disclosures.clone()), mapper)
             });
         }
         for (who, name) in [(GUEST, "guest"), (RIVAL, "rival")] {
             world.add(who, move || {
-                let actor = ServiceManager::new(setup(who, name, far_broker), leave_before);
+                let setup = setup(who, name, far_broker);
+                let actor = ServiceManager::new(setup, leave_before).settling(rule);
                 HostedActor::service_manager(actor, guest_mapper())
             });
         }
@@ -533,6 +543,19 @@ impl World {
         player.host.recovered();
         self.answers.retain(|(to, _)| *to != who);
         self.waiting.retain(|(to, _)| *to != who);
+        self.hand(who, Input::Start);
+    }
+
+    /// An actor comes back with an older copy of its journal.
+    pub(crate) fn restore_copy(&mut self, who: u8, length: u64) {
+        let entries: Vec<Entry> = self.facts(who).into_iter().take(length as usize).collect();
+        let player = self.players.get_mut(&who).unwrap();
+        player.journal = MemoryJournal::new();
+        player.journal.append(0, &entries).unwrap();
+        let host = host(self.recovered(who));
+        let player = self.players.get_mut(&who).unwrap();
+        player.host = host;
+        player.host.recovered();
         self.hand(who, Input::Start);
     }
 

@@ -12,8 +12,11 @@ use tenure_core::model::property::Properties;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
+use tenure_core::service::member::MemberId;
+use tenure_core::service_manager::ambiguity::{Claim, Claimant};
 use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
+use tenure_core::service_manager::hosts::OtherClaim;
 use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::facts::Denial;
@@ -22,6 +25,7 @@ use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::wire::hosts::ForeignClaim;
 use tenure_core::wire::message::{Envelope, Header, Message, Sequence, Subject};
 use tenure_core::wire::recall::Level;
 use tenure_core::wire::refusal::Refusal;
@@ -422,7 +426,7 @@ const BREACHES: &[Breach] = &[
         *tape = moved();
         placed(tape).stay = 0;
     }),
-    breach("S25", "and its notice ends at", |tape| {
+    breach("S25", "and its ticket lets it at", |tape| {
         *tape = moved();
         placed(tape).due = at(1);
     }),
@@ -436,7 +440,45 @@ const BREACHES: &[Breach] = &[
         let broker::Fact::OrderEnded(fact) = tape.broker("broker.order-ended", 0) else { panic!() };
         fact.order = 2;
     }),
+    breach("S26", "settles node7 for web, which does not claim it", |tape| {
+        let keep = Claimant { service: Name::literal("web"), unit: None };
+        let settled = service_manager::AmbiguitySettled { member: node7(), keep, by: None };
+        *tape.guest(GUEST, "service-manager.mapper-answered", 0) = settled.into();
+    }),
+    breach("S26", "join of unit u0 of site is called, and several claim node7", |tape| {
+        let joins =
+            |what: &What| matches!(what, What::Called(GUEST, call) if call.step == Step::Join);
+        let place = tape.find(0, joins);
+        let What::Called(_, call) = &tape.shown[place].what else { panic!() };
+        let (unit, lease) = ((call.site, call.unit), call.lease);
+        let (since, ticket) = (at(0), *tape.links(SITE).keys().next().unwrap());
+        let claims = [(None, None), (Some(unit), Some((lease, ticket)))];
+        let claims = claims.map(|(unit, lease)| Claim {
+            by: Claimant { service: Name::literal("web"), unit },
+            since,
+            lease,
+        });
+        let ambiguous = service_manager::MemberAmbiguous { member: node7(), claims: claims.into() };
+        *tape.guest(GUEST, "service-manager.mapper-answered", 0) = ambiguous.into();
+    }),
+    breach("S26", "no broker has said that others claim node7", |tape| {
+        let by = Claimant { service: Name::literal("web"), unit: None };
+        let claims = vec![Claim { by, since: at(0), lease: None }];
+        let claim = ForeignClaim { by: None, since: at(0), ticket: None };
+        let others = vec![OtherClaim { broker: id(BROKER), claim }];
+        let (member, joining) = (node7(), Vec::new());
+        let contested = service_manager::MemberContested { member, claims, others, joining };
+        *tape.guest(GUEST, "service-manager.mapper-answered", 0) = contested.into();
+    }),
+    breach("S26", "cedes node7, which no other guest claims", |tape| {
+        let ceded = service_manager::MemberCeded { member: node7(), by: None };
+        *tape.guest(GUEST, "service-manager.mapper-answered", 0) = ceded.into();
+    }),
 ];
+
+fn node7() -> MemberId {
+    MemberId::new("node7").unwrap()
+}
 
 fn entry(at: Time, fact: impl Into<Fact>) -> Entry {
     Entry { at, fact: fact.into() }

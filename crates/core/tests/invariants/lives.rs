@@ -1,6 +1,6 @@
 //! Recorded runs for the auditor, to be replayed, unchanged or with one violation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::facts as broker;
@@ -14,6 +14,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service::definition::{Behaviour, Definition};
 use tenure_core::service::kpi::Kpis;
+use tenure_core::service::member::Members;
 use tenure_core::service::slo::Slo;
 use tenure_core::service_manager::Command as GuestCommand;
 use tenure_core::service_manager::facts as service_manager;
@@ -271,8 +272,13 @@ pub(crate) fn moved() -> Tape {
     }
     world.advance(1200);
     for who in [GUEST, RIVAL] {
-        let report =
-            ServiceCommand::Report { service: work(), kpis: Kpis::default(), seen: Found::Stopped };
+        let report = ServiceCommand::Report {
+            service: work(),
+            kpis: Kpis::default(),
+            seen: Found::Stopped,
+            busy: BTreeSet::new(),
+            members: Members::default(),
+        };
         world.command(who, GuestCommand::Service(report));
     }
     world.advance(6 * HOUR);
@@ -304,7 +310,13 @@ fn serve(world: &mut World, who: u8, urgency: u32, units: i64) {
     world.command(who, GuestCommand::Service(define));
     let mut kpis = Kpis::default();
     assert!(kpis.insert("wanted".parse().unwrap(), Quantity::number(units)));
-    let report = ServiceCommand::Report { service: work(), kpis, seen: Found::Running };
+    let report = ServiceCommand::Report {
+        service: work(),
+        kpis,
+        seen: Found::Running,
+        busy: BTreeSet::new(),
+        members: Members::default(),
+    };
     world.command(who, GuestCommand::Service(report));
 }
 

@@ -272,6 +272,8 @@ fn a_service_manager_drops_what_is_not_said_to_service_managers() {
             "recall-notice",
             "unit-failed",
             "noted",
+            "hosts-noted",
+            "hosts-changed",
         ];
         if its.contains(&kind) || TAKEN_BY_ALL.contains(&kind) {
             continue;

@@ -1,26 +1,30 @@
 //! Units that are taken from a service for another one: what swings, and what comes to rest (docs/SWING.md).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tenure_core::broker::facts::Fact as BrokerFact;
 use tenure_core::broker::mapper::{BrokerMapper, Budget};
 use tenure_core::mapper::slo::Slo as Follower;
-use tenure_core::mapper::urgency::policy::Known;
-use tenure_core::mapper::urgency::{Recalls, Urgency};
+use tenure_core::mapper::urgency::policy::{Aged, Known, Policy, Unit, UnitState};
+use tenure_core::mapper::urgency::{Mode, Recalls, Urgency};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Fact;
 use tenure_core::service::definition::{Behaviour, Definition};
 use tenure_core::service::kpi::Kpis;
+use tenure_core::service::member::Members;
 use tenure_core::service::slo::Slo;
+use tenure_core::service::steps::{Kind, Steps};
 use tenure_core::service_manager::Command;
 use tenure_core::service_manager::mapper::ServiceManagerMapper;
 use tenure_core::service_manager::services::{Found, ServiceCommand};
+use tenure_core::wire::message::Message;
+use tenure_core::wire::need::{Need, Want};
 use tenure_expr::{Expr, Quantity};
 
 use crate::common::world::{Scene, World};
-use crate::common::{BROKER, GUEST, RIVAL};
+use crate::common::{BROKER, GUEST, RIVAL, id as id_of, letter};
 
 /// How many units the two services want at 60, and how many beside at urgencies of their own.
 type Wants = ((u32, u32), (u32, u32));
@@ -36,6 +40,49 @@ fn guarded() -> Box<dyn BrokerMapper> {
     let (min_tenure, stable_for) = (Span::MINUTE.times(10), Span::MINUTE.times(2));
     let recalls = Recalls { min_tenure, budget, stable_for, ..Recalls::default() };
     Box::new(Urgency::new(Known::default()).with_recalls(recalls))
+}
+
+/// No guard, and nothing is taken.
+fn advising() -> Box<dyn BrokerMapper> {
+    let zero = Span::ZERO;
+    let recalls = Recalls {
+        min_tenure: zero,
+        budget: None,
+        stable_for: zero,
+        mode: Mode::Advise,
+        ..Recalls::default()
+    };
+    Box::new(Urgency::new(Known::default()).with_recalls(recalls))
+}
+
+/// With the guards of [`guarded`], units are worth nothing to a service that has had them for four hours.
+fn aging() -> Box<dyn BrokerMapper> {
+    let budget = Some(Budget { percent: 25, window: Span::HOUR });
+    let (min_tenure, stable_for) = (Span::MINUTE.times(10), Span::MINUTE.times(2));
+    let recalls = Recalls { min_tenure, budget, stable_for, min_gain: 10, ..Recalls::default() };
+    Box::new(Urgency::new(Known::Aged(Aged::default())).with_recalls(recalls))
+}
+
+/// Who has fewer units comes first. It checks what it is shown.
+struct Fewest;
+
+impl Policy for Fewest {
+    fn worth(&self, unit: &Unit<'_>) -> u64 {
+        let seen = unit.holdings;
+        // The units of the site have eight each.
+        let of_eight = Expr::parse("cpus >= 8").unwrap();
+        let held = seen.count(|h| h.state == UnitState::Held && h.is_like(&of_eight));
+        let ordered = seen.count(|h| h.state == UnitState::Ordered);
+        let mine = seen.count(|h| {
+            h.is_of(unit.guest.as_str(), unit.service.as_str()) && h.state == UnitState::Held
+        });
+        assert!(held + ordered <= u64::from(STOCK), "{:?}", seen.all());
+        assert!(mine <= held);
+        assert_eq!(seen.count(|h| h.is_like(&Expr::parse("cpus > 8").unwrap())), 0);
+        let since = seen.all().iter().filter_map(|h| h.held_for(seen.now())).max();
+        assert!(unit.held_for <= since, "no unit is held for longer than all");
+        if unit.urgency == 0 { 0 } else { 100 - u64::from(unit.number) }
+    }
 }
 
 /// No guard but that a claim is worth more than the use that it ends.
@@ -97,7 +144,14 @@ fn report(world: &mut World, who: u8, (high, low): (u32, u32)) {
     for (name, value) in [("high", high), ("low", low)] {
         assert!(kpis.insert(name.parse().unwrap(), Quantity::number(i64::from(value))));
     }
-    let report = ServiceCommand::Report { service: service(), kpis, seen: Found::Running };
+    let (seen, busy) = (Found::Running, BTreeSet::new());
+    let report = ServiceCommand::Report {
+        service: service(),
+        kpis,
+        seen,
+        busy,
+        members: Members::default(),
+    };
     world.command(who, Command::Service(report));
 }
 
@@ -118,6 +172,14 @@ fn placed(world: &World) -> Vec<(Time, Time, u32)> {
         Some((entry.at, fact.due, fact.order.units.get()))
     });
     placed.collect()
+}
+
+/// Whether an order takes units of a guest's service.
+fn taken_from(world: &World, guest: u8) -> bool {
+    world.facts(BROKER).iter().any(|entry| {
+        matches!(&entry.fact, Fact::Broker(BrokerFact::OrderPlaced(fact))
+            if fact.order.holder.guest == id_of(guest))
+    })
 }
 
 /// The most units ordered in any window of a length.
@@ -191,8 +253,14 @@ fn waves_move_no_more_than_the_budget_and_no_unit_before_it_was_held_for_a_while
 fn units_of_a_service_that_is_not_seen_stay_where_they_are() {
     let mut world = world(unguarded, true);
     play(&mut world, &[((0, 8), (0, 0))], 30 * MINUTE);
-    let gone =
-        ServiceCommand::Report { service: service(), kpis: Kpis::default(), seen: Found::Failed };
+    let (kpis, busy) = (Kpis::default(), BTreeSet::new());
+    let gone = ServiceCommand::Report {
+        service: service(),
+        kpis,
+        seen: Found::Failed,
+        busy,
+        members: Members::default(),
+    };
     world.command(GUEST, Command::Service(gone));
     report(&mut world, RIVAL, (8, 0));
     world.advance(60 * MINUTE);
@@ -233,4 +301,97 @@ proptest! {
         prop_assert!(claimed(&guest, of_guest) <= used(&rival, of_rival).max(u32::from(of_rival == 0) * 60));
         prop_assert!(claimed(&rival, of_rival) <= used(&guest, of_guest).max(u32::from(of_guest == 0) * 60));
     }
+}
+
+#[test]
+fn an_order_that_is_only_advised_is_recorded_once_and_takes_nothing() {
+    let mut world = world(advising, true);
+    let had = [(GUEST, 8), (RIVAL, 0)].into();
+    let wants = [((0, 8), (0, 0)), ((0, 8), (2, 0)), ((0, 8), (2, 0)), ((0, 8), (3, 0))];
+    play(&mut world, &wants, 20 * MINUTE);
+    assert_eq!((placed(&world), held(&world)), (Vec::new(), had));
+    let advised = |world: &World| -> Vec<Vec<u32>> {
+        let facts = world.facts(BROKER);
+        let advised = facts.iter().filter_map(|entry| {
+            let Fact::Broker(BrokerFact::OrdersAdvised(fact)) = &entry.fact else { return None };
+            Some(fact.orders.iter().map(|order| order.units.get()).collect())
+        });
+        advised.collect()
+    };
+    assert_eq!(advised(&world), [[2], [3]]);
+    assert!(!world.facts(BROKER).iter().any(|e| e.fact.kind().0 == "broker.recall-asked"));
+    assert_eq!(world.broker().advised_orders().len(), 1);
+    // It is known after a crash, and over once nothing is claimed any more.
+    world.restart(BROKER);
+    assert_eq!(world.broker().advised_orders().len(), 1);
+    report(&mut world, RIVAL, (0, 0));
+    world.advance(90 * MINUTE);
+    assert_eq!(world.broker().advised_orders(), []);
+    assert_eq!(advised(&world), [vec![2], vec![3], vec![]]);
+}
+
+#[test]
+fn services_that_claim_the_same_take_turns_as_units_grow_old_within_the_bounds() {
+    let all = [((8, 0), (0, 0)), ((8, 0), (8, 0))];
+    let mut constant = world(guarded, false);
+    play(&mut constant, &all, 30 * MINUTE);
+    constant.advance(12 * 60 * MINUTE);
+    assert_eq!(placed(&constant), [], "by urgency alone nothing moves");
+    let mut world = world(aging, true);
+    play(&mut world, &all, 30 * MINUTE);
+    world.advance(12 * 60 * MINUTE);
+    let orders = placed(&world);
+    assert!(orders.len() > 4, "{orders:?}");
+    assert!(most_in(&orders, Span::HOUR) <= STOCK / 4, "{orders:?}");
+    assert!(taken_from(&world, GUEST) && taken_from(&world, RIVAL), "they take turns");
+}
+
+#[test]
+fn a_policy_sees_how_many_units_services_have_by_state_and_by_what_they_are_like() {
+    fn by_number() -> Box<dyn BrokerMapper> {
+        let zero = Span::ZERO;
+        let recalls =
+            Recalls { min_tenure: zero, budget: None, stable_for: zero, ..Recalls::default() };
+        Box::new(Urgency::new(Fewest).with_recalls(recalls))
+    }
+    let mut world = world(by_number, true);
+    play(&mut world, &[((8, 0), (0, 0)), ((8, 0), (8, 0)), ((8, 0), (8, 0))], 30 * MINUTE);
+    assert_eq!(held(&world), [(GUEST, 4), (RIVAL, 4)].into());
+}
+
+#[test]
+fn no_unit_is_taken_before_it_was_held_for_the_tenure() {
+    let mut world = world(guarded, false);
+    // The rival claims as soon as the guest has all.
+    play(&mut world, &[((0, 8), (0, 0)), ((0, 8), (8, 0)), ((0, 8), (8, 0))], 4 * MINUTE);
+    let orders = placed(&world);
+    assert!(!orders.is_empty());
+    // The guest has its units from the first minute on.
+    let early = Time::from_secs(10 * MINUTE);
+    assert!(orders.iter().all(|(_, due, _)| early <= *due), "{orders:?}");
+}
+
+#[test]
+fn services_that_come_and_go_leave_room_for_others() {
+    let mut world = world(guarded, false);
+    world.auditor = None;
+    let most = tenure_core::broker::needs::MAX_OF_ONE;
+    let need = |service: usize, revision, wants: &[Want]| {
+        let service = Name::new(&format!("service-{service}")).unwrap();
+        letter(RIVAL, BROKER, Message::Need(Need { service, revision, wants: wants.to_vec() }))
+    };
+    let kind = Kind { resource: Name::literal("node"), requirement: None };
+    let want = Want { kind, steps: Steps::default(), tickets: Vec::new(), elsewhere: 0 };
+    let known =
+        |world: &World| world.broker().needs().filter(|(id, _)| id.guest == id_of(RIVAL)).count();
+    // Those that want nothing any more are remembered, but as many as there is room for.
+    for service in 0..most + 5 {
+        let revision = 1000 + service as u64;
+        world.deliver(BROKER, &need(service, revision, &[]));
+    }
+    assert_eq!(known(&world), most);
+    // One that wants something takes the place of one of them.
+    let out = world.deliver(BROKER, &need(9999, 1, &[want]));
+    assert!(out.problems.is_empty(), "{:?}", out.problems);
+    assert_eq!(known(&world), most);
 }

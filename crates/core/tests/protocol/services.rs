@@ -1,21 +1,25 @@
 //! Services of a guest: what is measured counts for a while, what is not known takes nothing away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_core::driver::UnitId;
 use tenure_core::model::codec;
 use tenure_core::model::name::Name;
+use tenure_core::model::percent::Percent;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::Input;
 use tenure_core::service::definition::Definition;
 use tenure_core::service::kpi::Kpis;
+use tenure_core::service::member::Members;
 use tenure_core::service::slo::{Met, Slo};
 use tenure_core::service::state::State;
 use tenure_core::service_manager::Command;
 use tenure_core::service_manager::services::{Found, MAX_SERVICES, ServiceCommand, ServiceView};
+use tenure_core::wire::proviso::MAX_EXCLUDED;
 use tenure_expr::{Expr, Quantity};
 
-use crate::common::GUEST;
 use crate::common::world::{Scene, World};
+use crate::common::{GUEST, SITE, id as id_of};
 
 fn batch() -> Name {
     Name::literal("batch")
@@ -49,7 +53,8 @@ fn report(values: &[(&str, i64)], seen: Found) -> Command {
     for (name, value) in values {
         assert!(kpis.insert(name.parse().unwrap(), Quantity::number(*value)));
     }
-    Command::Service(ServiceCommand::Report { service: batch(), kpis, seen })
+    let (busy, members) = (BTreeSet::new(), Members::default());
+    Command::Service(ServiceCommand::Report { service: batch(), kpis, seen, busy, members })
 }
 
 const LOADED: &[(&str, i64)] = &[("busy-units", 2), ("load", 5), ("pending-units", 3)];
@@ -156,7 +161,9 @@ fn a_definition_that_cannot_be_followed_and_one_too_many_are_refused() {
         (0..=Kpis::MAX_COUNT).map(|number| (format!("k{number}"), "1".to_owned())).collect();
     world.command(GUEST, define(definition()));
     let (kpis, seen) = (codec::decode(&codec::encode(&many)).unwrap(), Found::Running);
-    let report = Command::Service(ServiceCommand::Report { service: batch(), kpis, seen });
+    let (busy, members) = (BTreeSet::new(), Members::default());
+    let report = ServiceCommand::Report { service: batch(), kpis, seen, busy, members };
+    let report = Command::Service(report);
     assert!(refused(&mut world, report).contains("256 KPIs at most, not 257"));
     let mut world = Scene::default().open();
     for number in 0..MAX_SERVICES {
@@ -165,4 +172,56 @@ fn a_definition_that_cannot_be_followed_and_one_too_many_are_refused() {
         world.command(GUEST, Command::Service(ServiceCommand::Define { service, definition }));
     }
     assert!(refused(&mut world, define(definition())).contains("no more are kept"));
+}
+
+#[test]
+fn what_changes_little_is_not_recorded_unless_an_slo_is_judged_otherwise_by_it() {
+    let mut world = world();
+    let mut lazy = definition();
+    lazy.behaviour.deadband = Percent(10);
+    world.command(GUEST, define(lazy));
+    let mut measured = |load: i64, pending: i64| {
+        let kpis = [("busy-units", 2), ("load", load), ("pending-units", pending), ("jobs", 100)];
+        world.command(GUEST, report(&kpis, Found::Running));
+        world.count(GUEST, "service-manager.service-reported")
+    };
+    assert_eq!(measured(100, 5), 1);
+    assert_eq!(measured(110, 5), 1, "a tenth is no news");
+    assert_eq!(measured(111, 5), 2);
+    assert_eq!(measured(111, 6), 3, "it wants another unit");
+}
+
+#[test]
+fn a_service_that_starts_or_stops_asks_for_nothing_and_loses_nothing() {
+    let mut world = defined();
+    world.command(GUEST, report(LOADED, Found::Starting));
+    assert_eq!(view(&world).state, State::Starting);
+    let remove = Command::Service(ServiceCommand::Remove { service: batch() });
+    assert!(refused(&mut world, remove.clone()).contains("batch is starting"));
+    world.command(GUEST, report(LOADED, Found::Shutdown));
+    assert_eq!(view(&world).state, State::Shutdown);
+    world.command(GUEST, remove);
+    assert!(world.guest(GUEST).services().is_empty());
+}
+
+#[test]
+fn a_unit_that_was_blacklisted_long_enough_leaves_room_for_another() {
+    let mut world = defined();
+    let most = MAX_EXCLUDED;
+    let blacklist = |world: &World, unit: usize| {
+        let unit = (id_of(SITE), UnitId(u32::try_from(unit).unwrap()));
+        let until = Some(world.now.plus(Span::MINUTE));
+        Command::Service(ServiceCommand::Blacklist { service: batch(), unit, until })
+    };
+    for unit in 0..most {
+        let command = blacklist(&world, unit);
+        world.command(GUEST, command);
+    }
+    let another = blacklist(&world, most);
+    assert!(refused(&mut world, another).contains("64 units at most"));
+    world.advance(61);
+    let another = blacklist(&world, most);
+    world.command(GUEST, another);
+    let service = world.guest(GUEST).service(&batch()).unwrap();
+    assert_eq!(service.blacklisted.len(), 1);
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::broker::facts::{Fact, ReturnBegun};
 use tenure_core::broker::machine::{Event, State, Tickets};
+use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{RequestId, SliceName};
 use tenure_core::model::time::Time;
@@ -12,6 +13,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::Ledger;
 use tenure_core::ticket::link::{DelegationId, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::hosts::Hosts;
 use tenure_core::wire::need::Need;
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::request::Request;
@@ -41,6 +43,10 @@ pub(crate) struct BrokerModel {
     pub(crate) told: BTreeMap<DelegationId, Notice>,
     /// The newest need of each service of each guest, by its revision.
     pub(crate) needs: BTreeMap<(ActorId, SliceName), u64>,
+    /// The newest statement of the hosts of each, by its revision.
+    pub(crate) hosts: BTreeMap<(ActorId, SliceName), u64>,
+    /// Every host that a guest has ever claimed.
+    pub(crate) claimed: BTreeSet<(ActorId, Hash)>,
 }
 
 /// Units of a delegation that are on their way back.
@@ -161,9 +167,8 @@ impl BrokerModel {
                 self.recalls.insert(fact.link, fact.level);
                 Ok(Vec::new())
             }
-            Fact::NeedNoted(fact) => {
-                let Need { service, revision, .. } = &fact.need;
-                self.needs.insert((fact.guest, service.clone()), *revision);
+            Fact::NeedNoted(_) | Fact::HostsNoted(_) => {
+                self.told_of_services(fact);
                 Ok(Vec::new())
             }
             Fact::RecallTold(fact) => {
@@ -171,6 +176,19 @@ impl BrokerModel {
                 Ok(Vec::new())
             }
             _ => Ok(Vec::new()),
+        }
+    }
+
+    /// A guest says what a service wants, or which hosts it uses.
+    fn told_of_services(&mut self, fact: &Fact) {
+        if let Fact::NeedNoted(fact) = fact {
+            let Need { service, revision, .. } = &fact.need;
+            self.needs.insert((fact.guest, service.clone()), *revision);
+        }
+        if let Fact::HostsNoted(fact) = fact {
+            let Hosts { service, revision, hosts } = &fact.hosts;
+            self.hosts.insert((fact.guest, service.clone()), *revision);
+            self.claimed.extend(hosts.iter().map(|claim| (fact.guest, claim.host)));
         }
     }
 

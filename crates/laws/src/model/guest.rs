@@ -9,13 +9,14 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{LeaseId, SliceName};
 use tenure_core::model::time::Time;
 use tenure_core::service_manager::Standing;
-use tenure_core::service_manager::facts::{Asked, Fact, Offered, RestBegun};
+use tenure_core::service_manager::facts::{Asked, Fact, HostsAnswered, Offered, RestBegun};
 use tenure_core::service_manager::machine::{Change as LeaseChange, Event, Held, Outcome, State};
 use tenure_core::service_manager::request;
 use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::hosts::{Contest, Hosts};
 use tenure_core::wire::need::Need;
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::recall::{Level, Notice};
@@ -48,6 +49,10 @@ pub(crate) struct GuestModel {
     pub(crate) recalls: BTreeMap<LinkHash, Level>,
     /// What brokers were told last of services.
     pub(crate) needs: BTreeMap<(ActorId, SliceName), Need>,
+    /// What they were told last of their hosts.
+    pub(crate) hosts: BTreeMap<(ActorId, SliceName), Hosts>,
+    /// Who else claims hosts of a service, by the last word of a broker.
+    pub(crate) contests: BTreeMap<(ActorId, SliceName), Vec<Contest>>,
     /// What it was told of recalls, by lease and link.
     pub(crate) told: BTreeMap<(LeaseId, LinkHash), Notice>,
     /// The units that its user named to go first.
@@ -130,6 +135,19 @@ impl GuestModel {
         Ok(changes.changes)
     }
 
+    /// What brokers are told of services, and what they say of them.
+    fn tells(&mut self, fact: &Fact) {
+        if let Fact::NeedStated(fact) = fact {
+            self.needs.insert((fact.broker, fact.need.service.clone()), fact.need.clone());
+        }
+        if let Fact::HostsStated(fact) = fact {
+            self.hosts.insert((fact.broker, fact.hosts.service.clone()), fact.hosts.clone());
+        }
+        if let Fact::HostsAnswered(HostsAnswered { broker, service, contests, .. }) = fact {
+            self.contests.insert((*broker, service.clone()), contests.clone());
+        }
+    }
+
     /// Takes down what a fact says besides what happened to a lease.
     fn note(&mut self, fact: &Fact) -> Result<(), Unfounded> {
         match fact {
@@ -164,9 +182,7 @@ impl GuestModel {
             Fact::ReclaimEnded(fact) => {
                 self.reclaimed.remove(&fact.part);
             }
-            Fact::NeedStated(fact) => {
-                self.needs.insert((fact.broker, fact.need.service.clone()), fact.need.clone());
-            }
+            Fact::NeedStated(_) | Fact::HostsStated(_) | Fact::HostsAnswered(_) => self.tells(fact),
             Fact::RecallAsked(fact) => {
                 self.recalls.insert(fact.link, fact.level);
             }

@@ -14,6 +14,7 @@ use tokio::runtime::Handle as Runtime;
 use tracing::warn;
 
 use super::AdapterError;
+use super::pool;
 use super::registry::{self, Place};
 use super::worker::{Act, Look, Surroundings, Worker};
 use crate::clock::Clock;
@@ -105,6 +106,9 @@ impl Adapters {
         let specs = around.handle.query(specs).await?;
         let mut services = hold(&self.services);
         let mut before = services.take().unwrap_or_default();
+        for name in before.keys().filter(|name| !specs.contains_key(*name)) {
+            pool::forget(&self.home, name.as_str());
+        }
         let now = specs.into_iter().map(|(name, spec)| {
             let same = before.remove(&name).filter(|service| service.spec == spec);
             let service = same.unwrap_or_else(|| self.begin(&name, spec, around));

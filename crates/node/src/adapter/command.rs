@@ -8,11 +8,17 @@ use serde::Deserialize;
 use tenure_core::driver::{Call, DriverError};
 use tenure_core::model::time::Span;
 
+use super::AdapterError;
 use super::joins::Tenancy;
 use super::registry::Place;
+use crate::driver::exec::Timeout;
+use crate::driver::programs::Command;
+use crate::driver::record::Key;
 use crate::driver::run::{Ended, Run};
 use crate::driver::step_input::StepInput;
 use crate::driver::stop::Stop;
+use crate::driver::{NAMESPACE, inside};
+use crate::net::task::{CommandEnd, Ran};
 
 /// How much a program may write: a line for each of a hundred thousand jobs, say.
 const OUTPUT: usize = 16 << 20;
@@ -43,10 +49,48 @@ impl TryFrom<Span> for Every {
     }
 }
 
+/// For how long what is asked may take by default.
+pub(super) fn short() -> Timeout {
+    Timeout(Duration::from_secs(10))
+}
+
+/// A name in a software, such as that of a queue, which can stand in its command lines.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Word(pub(super) String);
+
+impl TryFrom<String> for Word {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match plain_word(&text) {
+            Some(_) => Ok(Self(text)),
+            None => {
+                Err(format!("`{text}` is not one word of letters, digits, `-`, `_`, `.` and `:`"))
+            }
+        }
+    }
+}
+
+/// Where programs run that are about a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum CommandPlace {
+    /// On this machine.
+    #[default]
+    Here,
+    /// On this machine, in the network namespace of the unit.
+    Namespace,
+    /// On the unit, by its executor.
+    Executor,
+}
+
 /// Where the programs of one service run.
 pub(super) struct Programs {
     home: PathBuf,
     service: String,
+    /// Of those that are about a unit.
+    place: CommandPlace,
 }
 
 /// A program of a service, with its time.
@@ -62,7 +106,13 @@ pub(super) struct Program<'a> {
 
 impl Programs {
     pub(super) fn of(place: Place<'_>) -> Self {
-        Self { home: place.home.to_owned(), service: place.service.to_owned() }
+        let (home, service) = (place.home.to_owned(), place.service.to_owned());
+        Self { home, service, place: CommandPlace::Here }
+    }
+
+    /// The same, whose programs about units run there.
+    pub(super) fn at(self, place: CommandPlace) -> Self {
+        Self { place, ..self }
     }
 
     /// Runs a program that is about the service.
@@ -108,7 +158,12 @@ impl Programs {
             .map_err(|error| DriverError(error.to_string()))?;
         let own = about(call);
         let own: Vec<_> = own.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        let command = with_variables(&[&own, variables].concat(), command);
+        let mut command = with_variables(&[&own, variables].concat(), command);
+        match self.place {
+            CommandPlace::Here => {}
+            CommandPlace::Namespace => command = inside(namespace(call)?, &command)?,
+            CommandPlace::Executor => return on_unit(what, tenancy.run(command, timeout)?),
+        }
         let run = Run {
             name: &format!("the {what} program"),
             command: &command.iter().map(OsStr::new).collect::<Vec<_>>(),
@@ -123,6 +178,34 @@ impl Programs {
     }
 }
 
+/// How long a program may run, and what is in its environment.
+type How<'a> = (Duration, &'a [(&'a str, &'a str)]);
+
+impl Programs {
+    /// Starts or stops the software by a program, if there is one.
+    pub(super) fn act(
+        &self,
+        (what, command): (&'static str, Option<&Command>),
+        (timeout, variables): How<'_>,
+        stop: &Stop,
+    ) -> Result<(), AdapterError> {
+        let Command(command) = command.ok_or(AdapterError::Unable(what))?;
+        self.succeed(Program { what, command, timeout, variables }, stop)?;
+        Ok(())
+    }
+
+    /// Runs a program that is about a unit, if there is one.
+    pub(super) fn act_on(
+        &self,
+        (what, command): (&str, Option<&Command>),
+        (timeout, variables): How<'_>,
+        tenancy: &Tenancy<'_>,
+    ) -> Result<(), DriverError> {
+        let Some(Command(command)) = command else { return Ok(()) };
+        self.for_unit(Program { what, command, timeout, variables }, tenancy).map(drop)
+    }
+}
+
 /// What is said of a call in the environment of a program. Words of strangers are on its standard input.
 fn about(call: &Call) -> Vec<(&'static str, String)> {
     let own = [
@@ -132,6 +215,7 @@ fn about(call: &Call) -> Vec<(&'static str, String)> {
         ("TENURE_SITE", call.site.to_hex()),
         ("TENURE_NUMBER", call.unit.0.to_string()),
         ("TENURE_EPOCH", call.epoch.0.to_string()),
+        ("TENURE_MARK", Key::of(call).mark(call.epoch)),
         ("TENURE_RESOURCE", call.resource.to_string()),
     ];
     let words = WORDS.iter().filter_map(|(variable, key)| {
@@ -145,6 +229,25 @@ pub(super) fn plain_word(text: &str) -> Option<&str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || ".:-_".contains(c);
     (text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain))
         .then_some(text)
+}
+
+/// The namespace of a unit.
+fn namespace(call: &Call) -> Result<&str, DriverError> {
+    let none = || DriverError::untouched(format!("the unit has no namespace (`{NAMESPACE}`)"));
+    call.properties.get(NAMESPACE).ok_or_else(none)
+}
+
+/// What a program wrote that ran on a unit, if it ended with success.
+fn on_unit(what: &str, Ran { end, output, errors }: Ran) -> Result<Vec<u8>, DriverError> {
+    let how = match end {
+        CommandEnd::Exit(0) => return Ok(output.bytes),
+        CommandEnd::Exit(code) => format!("exit code {code}"),
+        CommandEnd::Signal(signal) => format!("signal {signal}"),
+        CommandEnd::Timeout => "it took too long".to_owned(),
+    };
+    let text = String::from_utf8_lossy(&errors.bytes);
+    let said = text.lines().next_back().map_or_else(String::new, |line| format!(": {line}"));
+    Err(DriverError(format!("the {what} program failed on the unit ({how}){said}")))
 }
 
 fn with_variables(variables: &[(&str, &str)], command: &[String]) -> Vec<String> {

@@ -5,13 +5,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use tenure_core::driver::DriverError;
 use tenure_core::model::property::Properties;
-use tenure_core::service::kpi::Kpis;
 use tenure_core::service_manager::services::Found;
 
-use super::command::{Every, Program, Programs};
+use super::command::{CommandPlace, Every, Program, Programs, short};
 use super::joins::Tenancy;
 use super::registry::Place;
-use super::{Adapter, AdapterError, Sensed, kpis};
+use super::{Act, Adapter, AdapterError, Sensed, kpis};
 use crate::driver::exec::Timeout;
 use crate::driver::programs::Command;
 use crate::driver::run::Ended;
@@ -27,19 +26,18 @@ pub(super) struct Settings {
     sense: Command,
     #[serde(default)]
     every: Every,
-    #[serde(default = "seconds")]
+    #[serde(default = "short")]
     timeout: Timeout,
     start: Option<Command>,
     stop: Option<Command>,
     join: Option<Command>,
     leave: Option<Command>,
+    /// Where those two run.
+    #[serde(default)]
+    place: CommandPlace,
     /// For every program but `sense`.
     #[serde(default)]
     step_timeout: Timeout,
-}
-
-fn seconds() -> Timeout {
-    Timeout(Duration::from_secs(10))
 }
 
 struct Exec {
@@ -49,7 +47,7 @@ struct Exec {
 
 /// Opens one.
 pub(super) fn open(place: Place<'_>, settings: Settings) -> Box<dyn Adapter> {
-    Box::new(Exec { programs: Programs::of(place), settings })
+    Box::new(Exec { programs: Programs::of(place).at(settings.place), settings })
 }
 
 impl Adapter for Exec {
@@ -61,20 +59,24 @@ impl Adapter for Exec {
         let (command, timeout) = (&self.settings.sense.0, self.settings.timeout.0);
         let program = Program { what: "sense", command, timeout, variables: &[] };
         let Ended { status, output, complaint } = self.programs.run(program, stop)?;
-        let kpis = Kpis::default();
         match status.code() {
             Some(0) => {
                 let read = kpis::read(&String::from_utf8_lossy(&output));
-                let kpis = read.map_err(|why| AdapterError::Failed(format!("sense: {why}")))?;
-                Ok(Sensed { found: Found::Running, kpis, why: None })
+                let read = read.map_err(|why| AdapterError::Failed(format!("sense: {why}")))?;
+                let kpis::Read { kpis, busy, members } = read;
+                Ok(Sensed { busy, members, ..Sensed::running(kpis) })
             }
-            Some(STOPPED) => Ok(Sensed { found: Found::Stopped, kpis, why: None }),
+            Some(STOPPED) => Ok(Sensed::found(Found::Stopped, None)),
             Some(_) | None => {
                 let why =
                     Some(format!("the sense program says that it failed ({status}){complaint}"));
-                Ok(Sensed { found: Found::Failed, kpis, why })
+                Ok(Sensed::found(Found::Failed, why))
             }
         }
+    }
+
+    fn can(&self, act: Act) -> bool {
+        act.command((&self.settings.start, &self.settings.stop)).is_some()
     }
 
     fn start(&self, stop: &Stop) -> Result<(), AdapterError> {
@@ -106,11 +108,7 @@ impl Exec {
         command: Option<&Command>,
         stop: &Stop,
     ) -> Result<(), AdapterError> {
-        let Command(command) = command.ok_or(AdapterError::Unable(what))?;
-        let program =
-            Program { what, command, timeout: self.settings.step_timeout.0, variables: &[] };
-        self.programs.succeed(program, stop)?;
-        Ok(())
+        self.programs.act((what, command), (self.settings.step_timeout.0, &[]), stop)
     }
 
     fn for_unit(
@@ -119,9 +117,6 @@ impl Exec {
         command: Option<&Command>,
         tenancy: &Tenancy<'_>,
     ) -> Result<(), DriverError> {
-        let Some(Command(command)) = command else { return Ok(()) };
-        let program =
-            Program { what, command, timeout: self.settings.step_timeout.0, variables: &[] };
-        self.programs.for_unit(program, tenancy).map(drop)
+        self.programs.act_on((what, command), (self.settings.step_timeout.0, &[]), tenancy)
     }
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{Answer, Call, DriverError, Epoch, GuestDriver, Step, UnitId};
-use tenure_core::model::identity::ActorId;
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::service::adapter::Adapter as Spec;
@@ -18,10 +19,13 @@ use tenure_core::service::adapter::Adapter as Spec;
 use super::Adapter;
 use super::adapters::Adapters;
 use super::registry::{self, Place};
+use crate::driver::adoption::Adopt;
 use crate::driver::child::{Process, Reach, end};
+use crate::driver::executors::{self, Executors};
 use crate::driver::fence::{DriverSteps, Fence, Guest, Work, hold, noted};
 use crate::driver::record::{Key, Record};
 use crate::driver::stop::Stop;
+use crate::net::task::{Command, Ran};
 
 /// What is noted of a unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +42,7 @@ struct Note {
 /// A unit that is joined or left.
 pub(crate) struct Tenancy<'a> {
     work: &'a Work<'a>,
+    executors: &'a Executors,
     note: Mutex<Note>,
 }
 
@@ -50,6 +55,21 @@ impl Tenancy<'_> {
     /// Asked for when nobody waits any more.
     pub(crate) fn stop(&self) -> &Stop {
         self.work.stop
+    }
+
+    /// Runs a command on it, by its executor.
+    pub(super) fn run(&self, words: Vec<String>, timeout: Duration) -> Result<Ran, DriverError> {
+        let Call { unit, epoch, properties, .. } = self.call();
+        let none = || DriverError::untouched("the unit has no executor");
+        let at = executors::of_unit(properties).ok_or_else(none)?;
+        let timeout = Span::from_micros(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX));
+        let command = Command { unit: *unit, epoch: *epoch, user: None, words, timeout };
+        self.executors.run(&at, command, self.stop())
+    }
+
+    /// What becomes of it when it is left, if it was taken over as it is.
+    pub(super) fn adopted(&self) -> Result<Option<Adopt>, DriverError> {
+        Adopt::of(&self.work.call.properties)
     }
 
     /// Notes a program before it begins.
@@ -73,6 +93,7 @@ fn mark(home: &Path, key: Key) -> String {
 struct Joins {
     home: PathBuf,
     adapters: Arc<Adapters>,
+    executors: Executors,
 }
 
 impl Joins {
@@ -111,9 +132,12 @@ impl DriverSteps for Joins {
         };
         let adapter = self.open(&note.adapter, call.slice.as_str())?;
         work.keep(&note)?;
-        let tenancy = Tenancy { work, note: Mutex::new(note) };
+        let tenancy = Tenancy { work, executors: &self.executors, note: Mutex::new(note) };
         if joins {
-            return adapter.join(&tenancy);
+            return match tenancy.adopted()? {
+                Some(_) => adapter.adopt(&tenancy),
+                None => adapter.join(&tenancy),
+            };
         }
         adapter.leave(&tenancy).map(|()| Properties::default())
     }
@@ -143,7 +167,8 @@ impl Adapted {
     ) -> io::Result<Self> {
         let home = adapters.home().to_owned();
         let fence = Arc::new(Fence::open(&home)?);
-        let steps = Joins { home, adapters: Arc::clone(&adapters) };
+        let executors = Executors::default();
+        let steps = Joins { home, adapters: Arc::clone(&adapters), executors };
         Ok(Self { adapters, joins: Guest { fence, steps }, configured })
     }
 
@@ -198,6 +223,11 @@ impl GuestDriver for Adapted {
     fn give_up(&self, call: &Call) {
         self.joins.give_up(call);
         self.configured.give_up(call);
+    }
+
+    fn acts_by(&self, signer: &Signer, keys: &KeyChain) {
+        self.joins.steps.executors.acts_by(signer, keys);
+        self.configured.acts_by(signer, keys);
     }
 
     fn probe(&self, site: ActorId, unit: UnitId) -> Result<Properties, DriverError> {

@@ -2,12 +2,50 @@
 //!
 //! A line is `name{label="x"} value`, as Prometheus has it, or `name=value`, as `tenure service report` takes it.
 
+use std::collections::BTreeSet;
+
 use tenure_core::model::name::Name;
 use tenure_core::service::kpi::{Kpi, Kpis};
+use tenure_core::service::member::Members;
 use tenure_expr::{Dimension, Quantity};
 
 /// The ending of names of Prometheus that makes a value a length of time.
 const SECONDS: &str = "_seconds";
+
+/// What says whether a unit is at work: `unit_busy{unit="MARK"} 1`.
+const UNIT_BUSY: &str = "unit-busy";
+
+/// What says whether a member without a lease is up: `member_up{member="node1"} 1`.
+const MEMBER_UP: &str = "member-up";
+
+/// What a program has printed.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) kpis: Kpis,
+    /// The marks of the units that are at work.
+    pub(crate) busy: BTreeSet<String>,
+    /// What takes part without a lease.
+    pub(crate) members: Members,
+}
+
+impl Read {
+    /// Takes what a line says.
+    fn take(&mut self, kpi: Kpi, value: Quantity) -> Result<(), String> {
+        let is = value.millionths() > 0;
+        if let Some(mark) = kpi.label("unit").filter(|_| kpi.name().as_str() == UNIT_BUSY) {
+            self.busy.extend(is.then(|| mark.to_owned()));
+            return Ok(());
+        }
+        if let Some(name) = kpi.label("member").filter(|_| kpi.name().as_str() == MEMBER_UP) {
+            return self.members.insert(name, is).map_err(|bad| bad.to_string());
+        }
+        if self.kpis.iter().any(|(known, _)| *known == kpi) {
+            return Err(format!("{kpi} is there already"));
+        }
+        let taken = self.kpis.insert(kpi, value);
+        taken.then_some(()).ok_or_else(|| format!("there are {} KPIs at most", Kpis::MAX_COUNT))
+    }
+}
 
 /// Labels with their values.
 type Labels = Vec<(String, String)>;
@@ -16,22 +54,17 @@ type Labels = Vec<(String, String)>;
 ///
 /// # Errors
 /// The first line that is no KPI, with its number and what is wrong.
-pub(crate) fn read(text: &str) -> Result<Kpis, String> {
-    let mut kpis = Kpis::default();
+pub(crate) fn read(text: &str) -> Result<Read, String> {
+    let mut read = Read::default();
     for (number, line) in (1..).zip(text.lines()) {
         let wrong = |why: String| {
             let line: String = line.chars().take(100).collect();
             format!("line {number} (`{}`): {why}", line.escape_debug())
         };
         let Some((kpi, value)) = of(line.trim()).map_err(wrong)? else { continue };
-        if kpis.iter().any(|(known, _)| *known == kpi) {
-            return Err(wrong(format!("{kpi} is there already")));
-        }
-        if !kpis.insert(kpi, value) {
-            return Err(wrong(format!("there are {} KPIs at most", Kpis::MAX_COUNT)));
-        }
+        read.take(kpi, value).map_err(wrong)?;
     }
-    Ok(kpis)
+    Ok(read)
 }
 
 /// The KPI of a line; none of a comment, an empty line, or one that has no value (`NaN`).

@@ -6,18 +6,27 @@
 
 mod adapters;
 mod command;
+mod drain;
 mod exec;
+mod grid_engine;
+mod haproxy;
 mod joins;
 mod kpis;
+mod look;
+mod pool;
+mod queue;
 mod registry;
 mod slurm;
+mod tools;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tenure_core::driver::DriverError;
 use tenure_core::model::property::Properties;
 use tenure_core::service::kpi::Kpis;
+use tenure_core::service::member::{BadMembers, Members};
 use tenure_core::service_manager::services::Found;
 use thiserror::Error;
 
@@ -26,6 +35,8 @@ use crate::driver::stop::Stop;
 
 pub use adapters::Adapters;
 pub(crate) use joins::Adapted;
+pub(crate) use look::look_once;
+pub(crate) use registry::kpis;
 pub use registry::{BadAdapter, check};
 pub(crate) use worker::Act;
 
@@ -38,6 +49,16 @@ pub(crate) trait Adapter: Send + Sync {
 
     /// Looks how the software is. After an error nothing is known: what was measured before grows stale.
     fn sense(&self, stop: &Stop) -> Result<Sensed, AdapterError>;
+
+    /// The names of all KPIs that it can measure; none if its settings do not tell.
+    fn kpis(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
+    /// Whether it is told how to do something.
+    fn can(&self, _act: Act) -> bool {
+        false
+    }
 
     /// Has the software begin to work. Idempotent.
     fn start(&self, _stop: &Stop) -> Result<(), AdapterError> {
@@ -59,6 +80,12 @@ pub(crate) trait Adapter: Send + Sync {
         Ok(Properties::default())
     }
 
+    /// Has the software keep a unit that it uses already, as one of the service, and changes nothing else. It is
+    /// called again after a crash.
+    fn adopt(&self, _tenancy: &Tenancy<'_>) -> Result<Properties, DriverError> {
+        Err(DriverError::untouched("its adapter takes over no units in use"))
+    }
+
     /// Has the software give up a unit, whether or not it was taken up. It is called again after a crash.
     fn leave(&self, _tenancy: &Tenancy<'_>) -> Result<(), DriverError> {
         Ok(())
@@ -77,8 +104,25 @@ pub(crate) struct Sensed {
     pub(crate) found: Found,
     /// All its KPIs; none unless it runs.
     pub(crate) kpis: Kpis,
+    /// The [marks](crate::driver::record::Key::mark) of its units that are at work, if that is known.
+    pub(crate) busy: BTreeSet<String>,
+    /// What takes part in it without a lease, if it runs and that counts.
+    pub(crate) members: Members,
     /// What is wrong with it, if something is.
     pub(crate) why: Option<String>,
+}
+
+impl Sensed {
+    /// It was found so; nothing was measured.
+    pub(crate) fn found(found: Found, why: Option<String>) -> Self {
+        let (kpis, busy, members) = (Kpis::default(), BTreeSet::new(), Members::default());
+        Self { found, kpis, busy, members, why }
+    }
+
+    /// It runs, and this was measured.
+    pub(crate) fn running(kpis: Kpis) -> Self {
+        Self { kpis, ..Self::found(Found::Running, None) }
+    }
 }
 
 /// Why an adapter did not do what it was asked.
@@ -90,6 +134,12 @@ pub enum AdapterError {
     /// It failed.
     #[error("{0}")]
     Failed(String),
+}
+
+impl From<BadMembers> for AdapterError {
+    fn from(bad: BadMembers) -> Self {
+        Self::Failed(bad.to_string())
+    }
 }
 
 impl From<DriverError> for AdapterError {

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use tenure_core::model::name::Name;
 use tenure_core::service::adapter::Adapter as Spec;
 use tenure_core::service::definition::Definition;
+use tenure_core::service::label_map::LabelMap;
 use thiserror::Error;
 
-use super::{Adapter, exec, slurm};
+use super::{Adapter, exec, grid_engine, haproxy, pool, slurm};
 
 /// Where an adapter works, and for which service.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +42,16 @@ pub enum BadAdapter {
         /// What to do about it.
         help: Option<String>,
     },
+    /// An SLO looks at something else than what it measures.
+    #[error("`{slo}` looks at the KPI `{kpi}`, which its adapter does not measure")]
+    Kpi {
+        /// The SLO.
+        slo: Name,
+        /// What it looks at.
+        kpi: String,
+        /// What the adapter measures.
+        known: &'static [&'static str],
+    },
     /// What it measures would not count for as long as it takes until it measures again.
     #[error(
         "it looks at the software every {every:?}, and what was measured counts for {counts:?}"
@@ -59,6 +71,10 @@ impl BadAdapter {
             Self::Unknown { name, known } => tenure_config::suggestion(name, known.iter().copied()),
             Self::Settings { help: Some(help), .. } => help.clone(),
             Self::Settings { .. } => "docs/ADAPTERS.md has the settings of adapters".to_owned(),
+            Self::Kpi { known: [], .. } => {
+                "it measures nothing: let `want` be a number, and leave `rule` out".to_owned()
+            }
+            Self::Kpi { kpi, known, .. } => tenure_config::suggestion(kpi, known.iter().copied()),
             Self::Seldom { .. } => {
                 "set a shorter `every`, or a longer `stale-after` of its `behaviour`".to_owned()
             }
@@ -66,7 +82,9 @@ impl BadAdapter {
     }
 }
 
-type Opener = fn(Place<'_>, serde_json::Value) -> Result<Box<dyn Adapter>, serde_json::Error>;
+/// Opens an adapter with its settings, and with what labels of its KPIs say of units.
+type Opener =
+    fn(Place<'_>, serde_json::Value, &LabelMap) -> Result<Box<dyn Adapter>, serde_json::Error>;
 
 /// A named adapter. To open one touches nothing.
 struct Known {
@@ -75,8 +93,17 @@ struct Known {
 }
 
 const ALL: &[Known] = &[
-    Known { name: "exec", open: |place, settings| Ok(exec::open(place, read(settings)?)) },
-    Known { name: "slurm", open: |place, settings| Ok(slurm::open(place, read(settings)?)) },
+    Known { name: "exec", open: |place, settings, _| Ok(exec::open(place, read(settings)?)) },
+    Known {
+        name: "grid-engine",
+        open: |place, settings, map| grid_engine::open(place, read(settings)?, map),
+    },
+    Known { name: "haproxy", open: |place, settings, _| Ok(haproxy::open(place, read(settings)?)) },
+    Known { name: "pool", open: |place, settings, _| Ok(pool::open(place, read(settings)?)) },
+    Known {
+        name: "slurm",
+        open: |place, settings, map| Ok(slurm::open(place, read(settings)?, map)),
+    },
 ];
 
 /// Whether a service of this definition can have its adapter, if it has one; nothing is run.
@@ -91,7 +118,18 @@ pub fn check(definition: &Definition) -> Result<(), BadAdapter> {
     if every >= counts {
         return Err(BadAdapter::Seldom { every, counts });
     }
+    let Some(known) = adapter.kpis() else { return Ok(()) };
+    for (slo, it) in &definition.slo {
+        if let Some(kpi) = it.kpis().into_iter().find(|kpi| !known.contains(&kpi.as_str())) {
+            return Err(BadAdapter::Kpi { slo: slo.clone(), kpi, known });
+        }
+    }
     Ok(())
+}
+
+/// The names of all KPIs that an adapter can measure, if its settings tell.
+pub(crate) fn kpis(spec: &Spec) -> Option<&'static [&'static str]> {
+    open(spec, Place { home: Path::new("/"), service: "any" }).ok()?.kpis()
 }
 
 /// Opens an adapter.
@@ -101,7 +139,10 @@ pub(super) fn open(spec: &Spec, place: Place<'_>) -> Result<Box<dyn Adapter>, Ba
         name: name.to_owned(),
         known: ALL.iter().map(|known| known.name).collect(),
     })?;
-    let opened = serde_json::to_value(spec.settings()).and_then(|value| (known.open)(place, value));
+    // A definition with another one is refused.
+    let map = spec.label_map().unwrap_or_default();
+    let opened =
+        serde_json::to_value(spec.settings()).and_then(|value| (known.open)(place, value, &map));
     opened.map_err(|error| {
         let (cause, help) = tenure_config::in_plain_words(&error.to_string());
         BadAdapter::Settings { name: known.name, cause, help }

@@ -1,5 +1,6 @@
 //! The thread of one service's adapter.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -8,8 +9,9 @@ use std::time::Instant;
 
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
-use tenure_core::service_manager::Command as GuestCommand;
-use tenure_core::service_manager::services::ServiceCommand;
+use tenure_core::runtime::AnyActor;
+use tenure_core::service_manager::services::{Found, ServiceCommand, SiteUnit};
+use tenure_core::service_manager::{Command as GuestCommand, JoinedUnit};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::oneshot;
 use tracing::{info, warn};
@@ -17,8 +19,9 @@ use tracing::{info, warn};
 use super::{Adapter, AdapterError, Sensed};
 use crate::clock::Clock;
 use crate::driver::fence::hold;
+use crate::driver::record::Key;
 use crate::driver::stop::Stop;
-use crate::host::Handle;
+use crate::host::{Handle, HostError};
 
 /// How an adapter last looked at its software.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,27 @@ pub(crate) struct Look {
 pub(crate) enum Act {
     Start,
     Stop,
+}
+
+impl Act {
+    /// In a word.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+        }
+    }
+
+    /// What does it, of what starts and what stops.
+    pub(super) fn command<'a, T>(
+        self,
+        (start, stop): (&'a Option<T>, &'a Option<T>),
+    ) -> Option<&'a T> {
+        match self {
+            Self::Start => start.as_ref(),
+            Self::Stop => stop.as_ref(),
+        }
+    }
 }
 
 /// An act, and who waits for its outcome.
@@ -121,10 +145,31 @@ impl Work {
     }
 
     fn act(&self, act: Act) -> Result<(), AdapterError> {
+        if !self.adapter.can(act) {
+            return Err(AdapterError::Unable(act.word()));
+        }
+        let found = match act {
+            Act::Start => Found::Starting,
+            Act::Stop => Found::Shutdown,
+        };
+        // Should that not be taken, so be it: what is found afterwards counts.
+        drop(self.report(Sensed::found(found, None)));
         caught(|| match act {
             Act::Start => self.adapter.start(&self.stop),
             Act::Stop => self.adapter.stop(&self.stop),
         })
+    }
+
+    fn report(&self, sensed: Sensed) -> Result<(), HostError> {
+        let Sensed { found: seen, kpis, busy, members, .. } = sensed;
+        let (handle, runtime) = (&self.around.handle, &self.around.runtime);
+        let busy = match busy.is_empty() {
+            true => BTreeSet::new(),
+            false => runtime.block_on(handle.query(move |actor| marked(actor, &busy)))?,
+        };
+        let service = self.service.clone();
+        let report = ServiceCommand::Report { service, kpis, seen, busy, members };
+        runtime.block_on(handle.command(GuestCommand::Service(report))).map(drop)
     }
 
     /// Looks, and reports what was seen.
@@ -135,15 +180,22 @@ impl Work {
             return;
         }
         let error = match sensed {
-            Ok(Sensed { found: seen, kpis, why }) => {
-                let service = self.service.clone();
-                let report = ServiceCommand::Report { service, kpis, seen };
-                let reported = self.around.handle.command(GuestCommand::Service(report));
-                let reported = self.around.runtime.block_on(reported);
-                reported.err().map(|error| format!("what was seen is not taken: {error}")).or(why)
+            Ok(sensed) => {
+                let why = sensed.why.clone();
+                if why.is_some() {
+                    // Before anybody can see that it has failed.
+                    self.note(why.clone());
+                }
+                let reported = self.report(sensed).err();
+                why.or(reported.map(|error| format!("what was seen is not taken: {error}")))
             }
             Err(error) => Some(error.to_string()),
         };
+        self.note(error);
+    }
+
+    /// Notes how the last look went, and says so when that changes.
+    fn note(&self, error: Option<String>) {
         let at = Some(self.around.clock.now());
         let mut look = hold(&self.look);
         if look.error != error {
@@ -155,6 +207,14 @@ impl Work {
         }
         *look = Look { at, error };
     }
+}
+
+/// The units of a service manager that have these marks.
+fn marked(actor: &AnyActor, marks: &BTreeSet<String>) -> BTreeSet<SiteUnit> {
+    let AnyActor::ServiceManager(guest) = actor else { return BTreeSet::new() };
+    let key = |joined: &JoinedUnit| Key { site: joined.site, unit: joined.unit };
+    let marked = guest.joined_units().filter(|unit| marks.contains(&key(unit).mark(unit.epoch)));
+    marked.map(|joined| (joined.site, joined.unit)).collect()
 }
 
 /// What a call answers; one that panics has failed.

@@ -15,6 +15,7 @@ use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, warn};
 
+use super::ServiceName;
 use super::asker::Asker;
 use super::server::AppState;
 use super::watch::Ended;
@@ -113,6 +114,11 @@ impl Server {
         });
     }
 
+    /// A place among the watches, if there is one.
+    fn watch(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.watches).try_acquire_owned().ok()
+    }
+
     async fn converse(&self, stream: UnixStream, place: Place) -> io::Result<()> {
         let (user, own) = (stream.peer_cred()?, rustix::process::geteuid().as_raw());
         let peer = user.uid();
@@ -127,10 +133,17 @@ impl Server {
         while let Some(line) = timeout(self.limits.request, request_line(&mut reader)).await?? {
             let key = serde_json::from_slice(&line).map_or(None, |Keyed { key }| key);
             let answer = match serde_json::from_slice(&line) {
-                Ok(Request::Watch { lease }) => match Arc::clone(&self.watches).try_acquire_owned()
-                {
-                    Ok(_watches) => return watched(&self.app, lease, reader, out).await,
-                    Err(_) => Err(self.too_many_watch()),
+                Ok(Request::Watch { lease }) => match self.watch() {
+                    Some(_place) => {
+                        return watched(&self.app, Watched::Leases(lease), reader, out).await;
+                    }
+                    None => Err(self.too_many_watch()),
+                },
+                Ok(Request::WatchServices { service }) => match self.watch() {
+                    Some(_place) => {
+                        return watched(&self.app, Watched::Services(service), reader, out).await;
+                    }
+                    None => Err(self.too_many_watch()),
                 },
                 Ok(request) => match Asker::new(peer, key, &request) {
                     Ok(by) => self.answer(request, by, Rc::clone(&place)).await,
@@ -149,7 +162,7 @@ impl Server {
     /// Works on a request. One that takes too long continues without its asker, since what it changes must be
     /// taken note of.
     async fn answer(&self, request: Request, by: Asker, place: Place) -> Result<Answer, ApiError> {
-        let app = Rc::clone(&self.app);
+        let (app, within) = (Rc::clone(&self.app), self.limits.work + request.takes());
         let work = spawn_local(async move {
             let _place = place;
             app.answer(request, &by).await
@@ -157,13 +170,13 @@ impl Server {
         let unknown = |message: String| {
             Err(ApiError::new(Code::Failed, message).help("look before you try again"))
         };
-        match timeout(self.limits.work, work).await {
+        match timeout(within, work).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 error!("a request was not answered: {error}");
                 unknown(format!("the request was not answered: {error}"))
             }
-            Err(_) => unknown(format!("no answer within {} s", self.limits.work.as_secs_f64())),
+            Err(_) => unknown(format!("no answer within {} s", within.as_secs_f64())),
         }
     }
 
@@ -172,17 +185,29 @@ impl Server {
     }
 }
 
+/// What is watched; all of them unless one is named.
+enum Watched {
+    Leases(Option<LeaseName>),
+    Services(Option<ServiceName>),
+}
+
 /// A watch ends when its client disconnects.
 async fn watched(
     app: &AppState,
-    lease: Option<LeaseName>,
+    what: Watched,
     mut reader: BufReader<OwnedReadHalf>,
     mut out: Writer,
 ) -> io::Result<()> {
     let mut rest = [0; 1];
+    let watch = async {
+        match what {
+            Watched::Leases(lease) => app.watch(lease, &mut out).await,
+            Watched::Services(service) => app.watch_services(service, &mut out).await,
+        }
+    };
     let ended = tokio::select! {
         biased;
-        ended = app.watch(lease, &mut out) => ended,
+        ended = watch => ended,
         _ = reader.read(&mut rest) => return Ok(()),
     };
     match ended {

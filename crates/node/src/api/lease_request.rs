@@ -1,11 +1,13 @@
 //! Lease requests of users, made idempotent by their ids.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::actor::Role;
+use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_core::model::resource::{Expr, UNIT_ID};
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{Entry, Fact};
@@ -164,6 +166,29 @@ fn provisos(app: &AppState, request: &LeaseRequest, now: Time) -> Result<Proviso
     })
 }
 
+/// Has items be met by the units that are named alone, if some are.
+fn name_units(items: &mut [Item], named: &BTreeSet<(Name, UnitId)>) -> Result<(), ApiError> {
+    let Some((site, _)) = named.first() else { return Ok(()) };
+    let bad = |message: String| {
+        ApiError::new(Code::Usage, message).help("name as many units of one site as are asked for")
+    };
+    if named.iter().any(|(other, _)| other != site) {
+        return Err(bad("units that are named are of one site".to_owned()));
+    }
+    let wanted: usize = items.iter().map(|item| item.units.get() as usize).sum();
+    if wanted > named.len() {
+        let named = named.len();
+        return Err(bad(format!("{wanted} units are asked for, and {named} are named")));
+    }
+    let units = list(named.iter().map(|(_, unit)| format!("\"{unit}\"")));
+    for condition in [format!("site = \"{site}\""), format!("{UNIT_ID} in {{{units}}}")] {
+        let condition =
+            Expr::parse_condition(&condition).map_err(|error| bad(error.to_string()))?;
+        items.iter_mut().for_each(|item| item.requirements.add(condition.clone()));
+    }
+    Ok(())
+}
+
 /// A link as it is compared.
 fn link_text(item: &Item) -> Option<String> {
     let Joins { ends: [from, to], latency, hops } = item.joins()?;
@@ -198,6 +223,7 @@ fn items_of(request: &LeaseRequest) -> Result<Vec<Item>, ApiError> {
     }
     let accepts = Accepts { notice: request.notice, min_tenure: request.min_tenure };
     items.iter_mut().for_each(|item| item.accepts = accepts);
+    name_units(&mut items, &request.only_units)?;
     Ok(items)
 }
 
@@ -211,6 +237,10 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
         }
     };
     let bad = |message: String| ApiError::new(Code::Usage, message);
+    if let Some((site, _)) = request.only_units.iter().find(|(site, _)| !app.knows(site)) {
+        let message = format!("no site {site} is known");
+        return Err(ApiError::new(Code::NoSuch, message).help("`tenure unit list` lists the units"));
+    }
     request
         .configuration
         .check_bytes(MAX_CONFIGURATION)

@@ -5,6 +5,7 @@
 //! A request that changes state is answered once the change is durable.
 //! Times are RFC 3339 in UTC, lengths of time text such as `2h`, hashes hexadecimal.
 
+mod ambiguity;
 mod asker;
 mod attempt;
 mod availability;
@@ -17,23 +18,32 @@ mod delegation_view;
 mod group;
 mod keys;
 mod leases;
+mod member;
 mod peers;
 pub mod demand;
+mod news;
 mod offer;
 mod operate;
 mod probe;
 mod proof;
 mod sense;
 mod recall;
+mod rehearsal;
+mod report;
 mod server;
 mod order;
 mod service;
 mod service_adapter;
+mod service_change;
+mod service_check;
 mod service_name;
+mod service_plan;
+mod service_watch;
 mod service_why;
 mod site_view;
 mod tickets;
 mod ticket_hash;
+mod unit_run;
 mod drift;
 pub mod moment;
 mod plan;
@@ -58,6 +68,7 @@ use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
 use tenure_core::service::definition::Definition;
 use tenure_core::service::kpi::Kpis;
+use tenure_core::service::member::Members;
 use tenure_core::service_manager::Victims;
 use tenure_core::service_manager::plan::PackageReport;
 use tenure_core::service_manager::sequence::After;
@@ -66,6 +77,7 @@ use thiserror::Error;
 
 use self::moment::Moment;
 
+pub use ambiguity::ClaimView;
 pub use attempt::AttemptView;
 pub use availability::{AvailabilityRequest, AvailabilityView, FreeView};
 pub use broker_view::{BrokerView, QuotaView, RequestView};
@@ -74,6 +86,7 @@ pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use delegation_view::DelegationView;
 pub use keys::{KeyView, KeysView};
 pub use leases::{MAX_LEASES, More, WantedLeases};
+pub use member::MemberView;
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use order::{NeedView, OrderView};
 pub use peers::{
@@ -83,12 +96,15 @@ pub use plan::{HoldView, PackageView, PlacementView, PlanName, PlanProposal, Pla
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
+pub use report::ReportRequest;
 pub use server::AppState;
-pub use service::{DemandView, ServiceView, SloView};
+pub use service::{BlacklistedView, DemandView, ServiceView, SloView};
 pub use service_adapter::AdapterView;
 pub use service_name::ServiceName;
+pub use service_plan::{PlannedStep, ServicePlanView};
 pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
+pub use unit_run::{RunRequest, RunView};
 pub(crate) use view::time;
 pub use view::{
     ActorView, ClockApartView, ClockStepView, FidelityView, LeaseUnitView, LeaseView, RefusalView,
@@ -135,6 +151,14 @@ pub struct NewUnits {
     pub names: Vec<Name>,
     /// What those with names are like, beyond what all units of the type are.
     pub attributes: Attributes,
+}
+
+impl Request {
+    /// How long what is asked for may take by itself, beside the time that any request may take.
+    fn takes(&self) -> Duration {
+        let Self::RunOnUnit(run) = self else { return Duration::ZERO };
+        Duration::from_micros(u64::try_from(run.timeout.as_micros()).unwrap_or_default())
+    }
 }
 
 /// What can be asked for.
@@ -270,6 +294,8 @@ pub enum Request {
         /// Of this broker only.
         broker: Option<Name>,
     },
+    /// A report on services, from the journals of this process: a list of its [rows](tenure_report::rows).
+    Report(Box<ReportRequest>),
     /// The quotas of all brokers, or of one: a list of [`QuotaView`].
     Quotas {
         /// Of this broker only.
@@ -445,7 +471,55 @@ pub enum Request {
         service: ServiceName,
         /// What it is.
         definition: Box<Definition>,
+        /// Whether it is taken as it is: neither is its software looked at, nor is it asked whether somebody has such units.
+        #[serde(default)]
+        unchecked: bool,
     },
+    /// Some keys of what a service is are changed: its [`ServiceView`].
+    ChangeService {
+        /// Which.
+        service: ServiceName,
+        /// What is set, such as `slo.wait.urgency=70`.
+        #[serde(default)]
+        set: Vec<String>,
+        /// Which keys are left out from now on.
+        #[serde(default)]
+        unset: Vec<String>,
+    },
+    /// What a definition of a service would come to; nothing is changed: a [`ServicePlanView`].
+    PlanService {
+        /// Which.
+        service: ServiceName,
+        /// What it would be.
+        definition: Box<Definition>,
+        /// For how long it is tried out.
+        within: Span,
+    },
+    /// A unit is not asked for again for a service, or is: its [`ServiceView`].
+    Blacklist {
+        /// Which.
+        service: ServiceName,
+        /// The unit, such as `alpha/u3`.
+        unit: String,
+        /// For how long; it is asked for again if that is not said.
+        #[serde(default)]
+        span: Option<Span>,
+    },
+    /// The claims of units that several claim, or of one of them: a list of [`ClaimView`].
+    Claims {
+        /// What it is called, or its name as a unit.
+        #[serde(default)]
+        unit: Option<String>,
+    },
+    /// It is said whose a unit is that several claim: a list of [`ClaimView`].
+    Resolve {
+        /// What it is called, or its name as a unit.
+        unit: String,
+        /// Whose it is: a service, or the unit of a lease.
+        keep: String,
+    },
+    /// A command run on a unit that has an executor, for the service manager that has the unit: a [`RunView`].
+    RunOnUnit(RunRequest),
     /// A service that does not run is forgotten; its leases stay: its [`ServiceView`], as it was last.
     RemoveService {
         /// Which.
@@ -461,6 +535,9 @@ pub enum Request {
         /// How it was found.
         #[serde(default)]
         seen: Found,
+        /// What takes part in it without a lease, with whether it is up.
+        #[serde(default)]
+        members: Members,
     },
     /// The adapter of a service starts its software: its [`ServiceView`], as it was found then.
     StartService {
@@ -471,6 +548,15 @@ pub enum Request {
     StopService {
         /// Which.
         service: ServiceName,
+        /// Whether its leases are given back then.
+        #[serde(default)]
+        free_units: bool,
+    },
+    /// Services, now and again whenever something changes: one [`ServiceView`] a line, without an end.
+    WatchServices {
+        /// Which; all of them unless set.
+        #[serde(default)]
+        service: Option<ServiceName>,
     },
     /// All services: a list of [`ServiceView`].
     Services {
@@ -561,6 +647,9 @@ pub struct LeaseRequest {
     /// Units that are not wanted, each by its site and its number there.
     #[serde(default)]
     pub not_units: BTreeSet<(Name, UnitId)>,
+    /// The units that alone are wanted, of one site; empty if any will do.
+    #[serde(default)]
+    pub only_units: BTreeSet<(Name, UnitId)>,
     /// What has to be in use before its leases are redeemed, or their units joined.
     #[serde(default)]
     pub after: Vec<After>,
@@ -570,6 +659,42 @@ pub struct LeaseRequest {
     /// For the broker's mapper.
     #[serde(default)]
     pub properties: Properties,
+}
+
+impl LeaseRequest {
+    /// A request for units of a slice, from now on, for so long, without any condition.
+    pub fn new(slice: Name, demand: String, duration: Span) -> Self {
+        Self {
+            manager: None,
+            broker: None,
+            id: None,
+            slice,
+            demand,
+            duration,
+            min_duration: None,
+            plan: false,
+            hold: None,
+            brokers: Vec::new(),
+            tries: None,
+            start: Moment::NOW,
+            latest: None,
+            configuration: Properties::default(),
+            bundle: false,
+            assemble: None,
+            keep_ticket: false,
+            notice: None,
+            min_tenure: None,
+            reason: String::new(),
+            redeem_by: None,
+            not_sites: BTreeSet::new(),
+            apart: false,
+            not_units: BTreeSet::new(),
+            only_units: BTreeSet::new(),
+            after: Vec::new(),
+            links: Vec::new(),
+            properties: Properties::default(),
+        }
+    }
 }
 
 /// A link between two items of a request.

@@ -95,9 +95,9 @@ fn suits(act: &UnitAct, state: &unit::State) -> Result<(), &'static str> {
         UnitAct::Fail(_) if state.tenant().is_none() => {
             Err("what can fail is on a lease: take it out of use with `tenure site quarantine`")
         }
-        UnitAct::Remove if !free && !quarantined => {
-            Err("what can be removed is idle: drain it and wait for the end of its lease")
-        }
+        UnitAct::Remove if !free && !quarantined => Err(
+            "what can be removed is idle: drain it and wait for the end of its lease, or use `--force`",
+        ),
         UnitAct::Reset
         | UnitAct::Quarantine(_)
         | UnitAct::Fail(_)

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
-use tenure_core::service_manager::machine::UnitUse;
+use tenure_core::service::unit_state::{AtGuest, UnitState};
+use tenure_core::service_manager::machine::{State, UnitUse};
 use tenure_core::wire::message::LeasedUnit;
 
 use super::view::{LeaseUnitView, properties, time, use_word};
@@ -48,9 +49,9 @@ pub(super) fn current(
     current
 }
 
-/// A unit of a lease of the guest `me`.
+/// A unit of a `lease` of the guest `me`.
 pub(super) fn lease_unit(
-    (me, site): (ActorId, Option<(ActorId, &str)>),
+    (me, site, lease): (ActorId, Option<(ActorId, &str)>, &State),
     (unit, usage): &(LeasedUnit, UnitUse),
     found: &Found,
 ) -> LeaseUnitView {
@@ -67,6 +68,7 @@ pub(super) fn lease_unit(
         unit: format!("{}/{}", site.map_or("?", |(_, name)| name), unit.unit),
         epoch: unit.epoch.0,
         usage: use_word(*usage).to_owned(),
+        state: UnitState::of(None, Some(AtGuest::of(lease, *usage))).word().to_owned(),
         quantity: unit.quantity.get(),
         properties: current(&unit.properties, at_site.as_ref()),
         probe: worst.map(|(condition, whose)| ProbeView::of(condition, whose)),

@@ -310,6 +310,7 @@ impl AppState {
             Request::Availability(request) => json(&self.availability(*request).await?),
             Request::Orders { broker } => json(&self.orders(broker.as_ref()).await?),
             Request::Needs { broker } => json(&self.needs(broker.as_ref()).await?),
+            Request::Report(request) => self.report(*request).await,
             Request::Quotas { broker } => json(&self.quotas(broker.as_ref()).await?),
             Request::SetQuota { broker, manager, quota } => {
                 json(&self.set_quota(&broker, manager.as_ref(), quota, by).await?)
@@ -358,18 +359,36 @@ impl AppState {
             Request::Plans { manager, all } => json(&self.plans(manager.as_ref(), !all).await?),
             Request::Plan { plan } => json(&self.plan(&plan).await?),
             Request::PlanHolds { node } => json(&self.plan_holds(node.as_deref()).await?),
-            Request::SetService { service, definition } => {
+            Request::SetService { service, definition, unchecked } => {
+                if !unchecked {
+                    self.check_service(&service, &definition, by).await?;
+                }
                 json(&self.set_service(&service, definition, by).await?)
             }
             Request::RemoveService { service } => json(&self.remove_service(&service, by).await?),
-            Request::ReportService { service, kpis, seen } => {
-                json(&self.report_service(&service, (kpis, seen), by).await?)
+            Request::ReportService { service, kpis, seen, members } => {
+                json(&self.report_service(&service, (kpis, seen, members), by).await?)
             }
             Request::StartService { service } => json(&self.act(&service, Act::Start).await?),
-            Request::StopService { service } => json(&self.act(&service, Act::Stop).await?),
+            Request::StopService { service, free_units } => {
+                let stopped = self.act(&service, Act::Stop).await?;
+                json(&if free_units { self.free_units(&service, by).await? } else { stopped })
+            }
+            Request::ChangeService { service, set, unset } => {
+                json(&self.change_service(&service, (&set, &unset), by).await?)
+            }
+            Request::PlanService { service, definition, within } => {
+                json(&self.plan_service(&service, definition, within, by).await?)
+            }
+            Request::Claims { unit } => json(&self.claims(unit.as_deref()).await?),
+            Request::Resolve { unit, keep } => json(&self.resolve(&unit, &keep, by).await?),
+            Request::Blacklist { service, unit, span } => {
+                json(&self.blacklist(&service, (&unit, span), by).await?)
+            }
+            Request::RunOnUnit(run) => json(&self.run_on_unit(run).await?),
             Request::Services { manager } => json(&self.services(manager.as_ref()).await?),
             Request::Service { service } => json(&self.service(&service).await?),
-            Request::Watch { .. } => {
+            Request::Watch { .. } | Request::WatchServices { .. } => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
             }
         }?;

@@ -1,25 +1,28 @@
 //! Services: how they are added, measured and removed, and how they are shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
+use tenure_core::model::time::Time;
 use tenure_core::service::definition::{Behaviour, Definition};
 use tenure_core::service::kpi::Kpis;
+use tenure_core::service::member::Members;
 use tenure_core::service::steps::{Step, Steps};
 use tenure_core::service_manager::services::{
-    Demand, Found, ServiceCommand, ServiceSurvey, ServiceView as Survey,
+    Demand, Found, ServiceCommand, ServiceSurvey, ServiceView as Survey, SiteUnit,
 };
 use tenure_core::service_manager::{Command as GuestCommand, ServiceManager};
 
 use super::asker::Asker;
 use super::lease_request;
+use super::member::MemberView;
 use super::server::{ApiResult, AppState};
 use super::service_adapter::{self, AdapterView};
 use super::service_name::ServiceName;
 use super::service_why;
-use super::view::time;
+use super::view::{Names, name, time};
 use super::{ApiError, Code};
 use crate::adapter::Adapters;
 use crate::config::{FOLLOWER, follows_slos};
@@ -29,7 +32,7 @@ use crate::config::{FOLLOWER, follows_slos};
 pub struct ServiceView {
     /// Its service manager and name, as `guest/batch`.
     pub service: String,
-    /// `unknown`, `running`, `error` or `stopped`.
+    /// `unknown`, `starting`, `running`, `error`, `shutdown` or `stopped`.
     pub state: String,
     /// When it was measured; null if it was not, or too long ago.
     pub measured_at: Option<String>,
@@ -43,6 +46,12 @@ pub struct ServiceView {
     pub behaviour: Behaviour,
     /// What connects it with its software; null if programs report what they measure.
     pub adapter: Option<AdapterView>,
+    /// Units that are not asked for.
+    #[serde(default)]
+    pub blacklist: Vec<BlacklistedView>,
+    /// What takes part in it without a lease.
+    #[serde(default)]
+    pub members: Vec<MemberView>,
     /// What is amiss and what is done about it, in sentences; empty if it has all that it claims.
     pub why: Vec<String>,
 }
@@ -64,6 +73,8 @@ pub struct SloView {
     pub rule: Option<String>,
     /// What it wants, over KPIs.
     pub wants: String,
+    /// The names of the KPIs that it looks at.
+    pub kpis: BTreeSet<String>,
     /// Why it cannot be judged, if it cannot.
     pub obstacle: Option<String>,
 }
@@ -87,14 +98,41 @@ pub struct DemandView {
     pub steps: Vec<Step>,
 }
 
+/// A unit that is not asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlacklistedView {
+    /// The unit, such as `alpha/u3`.
+    pub unit: String,
+    /// Until when.
+    pub until: String,
+}
+
+impl BlacklistedView {
+    fn all(survey: &ServiceSurvey<'_>, Context { names, now, .. }: &Context<'_>) -> Vec<Self> {
+        let still = survey.blacklisted.iter().filter(|(_, until)| now < *until);
+        let view = |(&(site, unit), until): (&SiteUnit, &Time)| Self {
+            unit: format!("{}/{unit}", name(names, site)),
+            until: time(*until),
+        };
+        still.map(view).collect()
+    }
+}
+
+/// What a service is shown with.
+pub(super) struct Context<'a> {
+    pub(super) adapters: Option<&'a Adapters>,
+    pub(super) names: &'a Names,
+    pub(super) now: Time,
+}
+
 impl ServiceView {
-    fn of(
+    pub(super) fn of(
         manager: &Name,
         guest: &ServiceManager,
-        survey: &ServiceSurvey<'_>,
-        (view, adapters): (&Survey, Option<&Adapters>),
+        (survey, view): (&ServiceSurvey<'_>, &Survey),
+        context: &Context<'_>,
     ) -> Self {
-        let ServiceSurvey { service, definition, state, kpis, reported_at, assessed } = survey;
+        let ServiceSurvey { service, definition, state, kpis, reported_at, assessed, .. } = survey;
         let slos = definition.slo.iter().map(|(name, slo)| {
             let assessed = assessed.get(name);
             SloView {
@@ -105,7 +143,8 @@ impl ServiceView {
                 urgency: slo.urgency,
                 rule: slo.rule.as_ref().map(|rule| rule.as_str().to_owned()),
                 wants: slo.want.as_str().to_owned(),
-                obstacle: slo.obstacle(kpis).map(|obstacle| obstacle.to_string()),
+                kpis: slo.kpis(),
+                obstacle: service_why::obstacle(slo, kpis),
             }
         });
         Self {
@@ -116,7 +155,9 @@ impl ServiceView {
             slos: slos.collect(),
             demands: view.demands.iter().map(DemandView::of).collect(),
             behaviour: definition.behaviour.clone(),
-            adapter: AdapterView::of(survey, adapters),
+            adapter: AdapterView::of(survey, context.adapters),
+            blacklist: BlacklistedView::all(survey, context),
+            members: MemberView::all(guest, survey),
             why: service_why::of(manager, guest, survey, view),
         }
     }
@@ -145,14 +186,19 @@ impl AppState {
         definition: Box<Definition>,
         by: &Asker,
     ) -> ApiResult<ServiceView> {
-        definition.check().map_err(|bad| ApiError::new(Code::Usage, bad.to_string()))?;
-        service_adapter::check(&definition, by)?;
+        self.check_definition(&definition, by)?;
         let manager = lease_request::manager(self, name.manager.as_ref())?;
         self.follows_slos(&manager)?;
         let service = name.service.clone();
         self.service_command(&manager, ServiceCommand::Define { service, definition }, by).await?;
         self.take_in(&manager).await?;
         self.service_of(&manager, &name.service).await
+    }
+
+    /// Whether a definition can be followed, and may be set.
+    pub(super) fn check_definition(&self, definition: &Definition, by: &Asker) -> ApiResult<()> {
+        definition.check().map_err(|bad| ApiError::new(Code::Usage, bad.to_string()))?;
+        service_adapter::check(definition, by)
     }
 
     /// Forgets a service.
@@ -172,12 +218,13 @@ impl AppState {
     pub(super) async fn report_service(
         &self,
         name: &ServiceName,
-        (kpis, seen): (Kpis, Found),
+        (kpis, seen, members): (Kpis, Found, Members),
         by: &Asker,
     ) -> ApiResult<ServiceView> {
         let manager = self.service_meant(name).await?;
-        let service = name.service.clone();
-        self.service_command(&manager, ServiceCommand::Report { service, kpis, seen }, by).await?;
+        let (service, busy) = (name.service.clone(), BTreeSet::new());
+        let report = ServiceCommand::Report { service, kpis, seen, busy, members };
+        self.service_command(&manager, report, by).await?;
         self.service_of(&manager, &name.service).await
     }
 
@@ -186,13 +233,13 @@ impl AppState {
         let mut all = Vec::new();
         for handle in self.chosen(Role::ServiceManager, manager)? {
             let name = handle.info().name.clone();
-            let adapters = self.adapters(&name);
+            let (adapters, names, now) = (self.adapters(&name), self.names(), self.now());
             let look = move |guest: &ServiceManager| {
+                let context = Context { adapters: adapters.as_deref(), names: &names, now };
                 let views = guest.services().into_iter();
                 let views = views.filter_map(|view| {
                     let survey = guest.service(&view.service)?;
-                    let shown = (&view, adapters.as_deref());
-                    Some(ServiceView::of(&name, guest, &survey, shown))
+                    Some(ServiceView::of(&name, guest, (&survey, &view), &context))
                 });
                 Some(views.collect::<Vec<_>>())
             };
@@ -237,7 +284,7 @@ impl AppState {
     }
 
     /// Whether a service manager's mapper follows SLOs.
-    fn follows_slos(&self, manager: &Name) -> ApiResult<()> {
+    pub(super) fn follows_slos(&self, manager: &Name) -> ApiResult<()> {
         let known = self.config().service_managers.get(manager);
         let mapper = known.map_or("", |manager| manager.mapper.name.as_str());
         if follows_slos(mapper) {
@@ -250,7 +297,7 @@ impl AppState {
         )))
     }
 
-    async fn service_command(
+    pub(super) async fn service_command(
         &self,
         manager: &Name,
         command: ServiceCommand,

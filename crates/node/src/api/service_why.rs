@@ -1,11 +1,15 @@
 //! Why a service has not what it claims, in sentences.
 
 use tenure_core::model::name::Name;
+use tenure_core::model::slice::LeaseId;
 use tenure_core::service::definition::Mode;
-use tenure_core::service::slo::Met;
+use tenure_core::service::kpi::Kpis;
+use tenure_core::service::slo::{Met, Slo};
 use tenure_core::service::state::State;
 use tenure_core::service_manager::ServiceManager;
+use tenure_core::service_manager::advice::Advice;
 use tenure_core::service_manager::services::{Demand, ServiceSurvey, ServiceView};
+use tenure_expr::Fault;
 
 use super::view::time;
 
@@ -16,9 +20,10 @@ pub(super) fn of(
     survey: &ServiceSurvey<'_>,
     view: &ServiceView,
 ) -> Vec<String> {
-    let mut why: Vec<String> = slos(survey).collect();
+    let mut why: Vec<String> = slos(survey).chain(unjudged(survey)).collect();
     why.extend(view.demands.iter().filter_map(|demand| missing(manager, guest, view, demand)));
     why.extend(resting(view));
+    why.extend(advice(manager, survey));
     why
 }
 
@@ -40,6 +45,25 @@ fn slos(survey: &ServiceSurvey<'_>) -> impl Iterator<Item = String> {
             kpis.join(", ")
         ))
     })
+}
+
+/// A sentence for each SLO that cannot be judged, of a service that runs.
+fn unjudged(survey: &ServiceSurvey<'_>) -> impl Iterator<Item = String> {
+    let runs = survey.state == State::Running;
+    let slos = survey.definition.slo.iter().filter(move |_| runs);
+    slos.filter_map(|(name, slo)| {
+        Some(format!("{name} cannot be judged: {}", obstacle(slo, survey.kpis)?))
+    })
+}
+
+/// Why an SLO cannot be judged by what was measured, if it cannot.
+pub(super) fn obstacle(slo: &Slo, kpis: &Kpis) -> Option<String> {
+    let error = slo.obstacle(kpis)?;
+    let unknown = match error.fault() {
+        Fault::UnknownAttribute(kpi) => Some(format!("the KPI `{kpi}` is not measured")),
+        Fault::Type(_) | Fault::NotACondition(_) | Fault::Overflow | Fault::DivisionByZero => None,
+    };
+    Some(unknown.unwrap_or_else(|| error.to_string()))
 }
 
 /// What a service claims of a kind of units, and what becomes of that.
@@ -72,6 +96,25 @@ fn missing(
     Some(format!("{lacks}: {done}"))
 }
 
+/// What would be done for a service that is only advised on.
+fn advice(manager: &Name, survey: &ServiceSurvey<'_>) -> Option<String> {
+    if survey.definition.behaviour.mode != Mode::Advise {
+        return None;
+    }
+    let Advice { asks, returns, extensions } = survey.advice;
+    let asks = asks.iter().map(|(kind, units)| format!("ask for {units} `{}`", kind.resource));
+    let lease = |id: &LeaseId| format!("{manager}/{id}");
+    let returns = returns.iter().map(|(id, units)| format!("give {units} of {} back", lease(id)));
+    let extensions = extensions
+        .iter()
+        .map(|(id, units)| format!("keep {units} of {} beyond its end", lease(id)));
+    let all: Vec<String> = asks.chain(returns).chain(extensions).collect();
+    Some(match all.is_empty() {
+        true => "it is only advised on: nothing would be done".to_owned(),
+        false => format!("it is only advised on: it would {}", all.join(", ")),
+    })
+}
+
 /// Why nothing is done for a service, if nothing is.
 fn resting(view: &ServiceView) -> Option<String> {
     match view.state {
@@ -79,7 +122,7 @@ fn resting(view: &ServiceView) -> Option<String> {
         State::Unknown => Some(
             "nothing that counts was measured, so nothing is asked for or given back".to_owned(),
         ),
-        State::Error | State::Stopped => {
+        State::Error | State::Stopped | State::Starting | State::Shutdown => {
             Some(format!("it is {}, so nothing is asked for or given back", view.state.word()))
         }
     }

@@ -265,6 +265,9 @@ pub struct LeaseUnitView {
     /// What the guest does with it: joining, joined, unusable, leaving, left.
     #[serde(rename = "use")]
     pub usage: String,
+    /// Its state as a unit of a service: assigning, assigned, unassigning, error.
+    #[serde(default)]
+    pub state: String,
     /// How much of a divisible stock it is; 1 for a machine.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub quantity: u32,
@@ -455,8 +458,9 @@ pub(super) fn lease(
     let site = lease.state.ticket().map(Ticket::site).or(lease.closed_by.map(|(site, _)| *site));
     let site_name = site.map(|site| name(names, site));
     let of = site.zip(site_name.as_deref());
-    let units = held.into_iter().flat_map(|held| held.units.values());
-    let units = units.map(|unit| lease_unit((me, of), unit, found));
+    let units = held.zip(lease.state.lease()).into_iter();
+    let units = units.flat_map(|(held, lease)| held.units.values().map(move |unit| (lease, unit)));
+    let units = units.map(|(lease, unit)| lease_unit((me, of, lease), unit, found));
     let extension = held.and_then(extension);
     let returning = held.and_then(|held| match held.change {
         Change::None | Change::Requested { .. } | Change::Redeeming { .. } => None,

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::service_manager::LeaseSurvey;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use super::connection::Writer;
-use super::server::{AppState, json, refused};
+use super::server::{AppState, json};
 use super::view::LeaseView;
 use super::{Answer, ApiError, Code, LeaseName};
 use crate::subject::number_of;
@@ -28,45 +25,17 @@ impl AppState {
     ) -> Result<(), Ended> {
         let managers = match &lease {
             Some(lease) => vec![self.parts(lease).await?.0],
-            None => self.of_role(Role::ServiceManager).map(|h| h.info().name.clone()).collect(),
+            None => self.all_managers(),
         };
-        let (sender, mut receiver) = mpsc::channel(1024);
-        // Ends with the watch, also where nothing happens any more.
-        let mut followers = JoinSet::new();
-        for manager in &managers {
-            let handle = self.actor(Role::ServiceManager, manager)?;
-            let mut facts = handle.facts().await.map_err(|error| refused(&error))?.facts;
-            let (manager, sender) = (manager.clone(), sender.clone());
-            followers.spawn_local(async move {
-                while let Some((_, entry)) = facts.recv().await {
-                    let number = number_of(&entry.fact);
-                    if number.is_some() && sender.send((manager.clone(), number)).await.is_err() {
-                        return;
-                    }
-                }
-                // The host failed or stopped: what follows is not known.
-                drop(sender.send((manager, None)).await);
-            });
-        }
-        drop(sender);
+        let mut news = self.news(&managers, number_of).await?;
         let mut shown = Shown { lease, views: BTreeMap::new() };
-        let mut due: Vec<(Name, Option<u64>)> = managers.into_iter().map(|m| (m, None)).collect();
-        loop {
-            for (manager, number) in due {
-                match number {
-                    Some(number) => shown.changes(self, &manager, number, out).await?,
-                    None => shown.all(self, &manager, out).await?,
-                }
-            }
-            match receiver.recv().await {
-                Some((manager, Some(number))) => due = vec![(manager, Some(number))],
-                Some((manager, None)) => {
-                    let message = format!("{manager} went down or fell behind");
-                    return Err(ApiError::new(Code::Failed, message).help("watch again").into());
-                }
-                None => return Ok(()),
-            }
+        for manager in managers {
+            shown.all(self, &manager, out).await?;
         }
+        while let Some((manager, number)) = news.next().await? {
+            shown.changes(self, &manager, number, out).await?;
+        }
+        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@ use tenure_core::mapper::registry::{self, MapperError, Registry};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
+use tenure_core::runtime::AnyMapper;
 use tenure_core::runtime::hosted::HostedActor;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::service_manager::ServiceManager;
@@ -280,6 +281,20 @@ impl Config {
         sites.chain(brokers).chain(managers)
     }
 
+    /// A mapper as it is configured for an actor.
+    pub(crate) fn mapper_of(&self, role: Role, name: &Name) -> Result<AnyMapper, MapperError> {
+        Ok(match role {
+            Role::SiteAuthority => {
+                AnyMapper::SiteAuthority(build(&self.sites[name].mapper, Registry::site_authority)?)
+            }
+            Role::Broker => AnyMapper::Broker(build(&self.brokers[name].mapper, Registry::broker)?),
+            Role::ServiceManager => {
+                let spec = &self.service_managers[name].mapper;
+                AnyMapper::ServiceManager(build(spec, Registry::service_manager)?)
+            }
+        })
+    }
+
     /// What builds an actor, tried once so that an error of its mapper names its place.
     pub(super) fn builder(
         &self,
@@ -325,7 +340,8 @@ impl Config {
                 let spec = manager.mapper.clone();
                 let maker = move || {
                     let mapper = build(&manager.mapper, Registry::service_manager)?;
-                    let actor = ServiceManager::new(setup.clone(), manager.leave_before);
+                    let actor = ServiceManager::new(setup.clone(), manager.leave_before)
+                        .settling(manager.ambiguous);
                     Ok(HostedActor::service_manager(actor, mapper))
                 };
                 (spec, Arc::new(maker))

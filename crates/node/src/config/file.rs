@@ -18,6 +18,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service::definition::Definition;
+use tenure_core::service_manager::ambiguity::Rule;
 use toml::Spanned;
 
 /// Actors by their names.
@@ -115,6 +116,8 @@ pub(super) struct Broker {
 pub(super) struct ServiceManager {
     pub(super) brokers: Option<RawBrokers>,
     pub(super) leave_before: Option<Spanned<Span>>,
+    #[serde(default)]
+    pub(super) ambiguous: Rule,
     pub(super) driver: Option<RawPlugins>,
     pub(super) mapper: Option<RawPlugin>,
     pub(super) demand: Option<Demand>,

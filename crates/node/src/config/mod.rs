@@ -29,6 +29,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service::definition::Definition;
+use tenure_core::service_manager::ambiguity::Rule;
 use tenure_core::site_authority::Stacks;
 use tenure_core::wire::invitation::can_be_dialled;
 use toml::Spanned;
@@ -147,6 +148,8 @@ pub struct ServiceManager {
     pub brokers: Vec<Name>,
     /// How long before the end of a lease its units are left.
     pub leave_before: Span,
+    /// What says by itself whose a unit is that several claim.
+    pub ambiguous: Rule,
     /// What it does with its units, in the order in which they are joined; at least one.
     pub drivers: Vec<PluginSpec>,
     /// How much they are asked to do at a time, and how long that may take, all of them together.
@@ -483,6 +486,7 @@ impl Check<'_> {
         Ok(ServiceManager {
             brokers: named_brokers(manager.brokers, brokers.iter(), self.sources)?,
             leave_before,
+            ambiguous: manager.ambiguous,
             drivers,
             calls,
             mapper,

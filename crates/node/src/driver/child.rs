@@ -141,13 +141,6 @@ pub(crate) fn spawn(command: &mut Command, inherited: Option<OwnedFd>) -> io::Re
 }
 
 impl Gated {
-    /// Sets a limit that the program and its children will not exceed.
-    pub(crate) fn limit(&self, resource: Resource, most: u64) -> io::Result<()> {
-        let limit = Rlimit { current: Some(most), maximum: Some(most) };
-        prlimit(Pid::from_raw(self.process.pid), resource, limit)?;
-        Ok(())
-    }
-
     /// Lets the program begin, and waits until it has.
     pub(crate) fn open(mut self) -> io::Result<Process> {
         if let Some(mut gate) = self.child.stdin.take() {
@@ -192,6 +185,13 @@ impl Process {
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
         let stat = stat(pid).ok_or_else(|| io::Error::other(format!("no process {pid}")))?;
         Ok(Self { pid, start: stat.start, boot: boot()? })
+    }
+
+    /// Sets a limit that it and its children will not exceed, while it waits at the gate.
+    pub(crate) fn limit(&self, resource: Resource, most: u64) -> io::Result<()> {
+        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        prlimit(Pid::from_raw(self.pid), resource, limit)?;
+        Ok(())
     }
 
     /// Whether it still runs.

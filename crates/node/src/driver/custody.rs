@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use tenure_core::driver::Step;
 use thiserror::Error;
 
+use super::adoption;
 use super::record::{Progress, Record, RecordStore, about, create_folder, replace};
 
 /// Says which driver has set up the units of a site.
@@ -110,4 +111,5 @@ fn named(file: &Path) -> io::Result<Option<String>> {
 /// Whether nothing of a unit is left.
 fn is_clean(record: &Record) -> bool {
     matches!(record.newest(), Some((Step::Teardown, Progress::Done(_))))
+        && !adoption::is_left(record)
 }

@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tenure_core::driver::{Call, DriverError, GuestDriver, ReportReceiver, ResourceDriver, Step};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::{Span, Time};
 
+use super::adoption::{Adopt, Adopted};
 use super::child::{Process, Reach, end};
 use super::fence::{DriverSteps, Fence, Guest, Site, Work};
 use super::program::ProgramPath;
@@ -39,6 +40,9 @@ pub(crate) struct SiteSettings {
     probe: ProgramPath,
     /// The SHA-256 of each program that may run.
     allow: Vec<Hash>,
+    /// Whether guests may take over units in use as they are.
+    #[serde(default)]
+    adopt: bool,
     #[serde(default)]
     timeout: Timeout,
     #[serde(default)]
@@ -85,7 +89,7 @@ impl TryFrom<Span> for Timeout {
 
 /// How many bytes a program may write: 64 KiB by default.
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct Output(usize);
+pub(crate) struct Output(pub(crate) usize);
 
 impl Default for Output {
     fn default() -> Self {
@@ -107,20 +111,61 @@ struct Exec {
     allow: Vec<Hash>,
     timeout: Duration,
     output: usize,
+    /// At a site: whether guests may take over units in use as they are.
+    adopt: bool,
     /// At a site: what programs report of units by themselves.
     reports: Option<(Arc<Reporter>, ReportPipe)>,
+}
+
+/// What is noted of a unit.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(from = "Written")]
+struct Note {
+    /// The program that was begun last.
+    process: Option<Process>,
+    /// That it was taken over as it is.
+    adopted: Option<Adopted>,
+}
+
+/// A note as it is read.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    /// Before units were taken over.
+    Process(Process),
+    Note {
+        process: Option<Process>,
+        adopted: Option<Adopted>,
+    },
+}
+
+impl From<Written> for Note {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Process(process) => Self { process: Some(process), adopted: None },
+            Written::Note { process, adopted } => Self { process, adopted },
+        }
+    }
+}
+
+impl Note {
+    /// One without a program.
+    fn of(adopted: Option<Adopted>) -> Self {
+        Self { process: None, adopted }
+    }
 }
 
 /// Opens a site's.
 pub(crate) fn site(home: &Path, settings: SiteSettings) -> io::Result<Box<dyn ResourceDriver>> {
     let fence = Arc::new(Fence::open(home)?);
-    let SiteSettings { setup, teardown, modify, probe, allow, timeout, output } = settings;
+    let SiteSettings { setup, teardown, modify, probe, allow, adopt, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
     let (begin, end, warn) = (setup, teardown, None);
     let reporter = Arc::new(Reporter::default());
     let reports = Some((Arc::clone(&reporter), ReportPipe::open(&home, reporter)?));
-    let steps = Exec { home, begin, end, modify, warn, probe, allow, timeout, output, reports };
+    let steps =
+        Exec { home, begin, end, modify, warn, probe, allow, timeout, output, adopt, reports };
     Ok(Box::new(Site { fence, steps }))
 }
 
@@ -130,8 +175,9 @@ pub(crate) fn guest(home: &Path, settings: GuestSettings) -> io::Result<Box<dyn 
     let GuestSettings { join, leave, modify, warn, probe, allow, timeout, output } = settings;
     let (timeout, output) = (timeout.0, output.0);
     let home = home.canonicalize()?;
-    let (begin, end, reports) = (join, leave, None);
-    let steps = Exec { home, begin, end, modify, warn, probe, allow, timeout, output, reports };
+    let (begin, end, adopt, reports) = (join, leave, false, None);
+    let steps =
+        Exec { home, begin, end, modify, warn, probe, allow, timeout, output, adopt, reports };
     Ok(Box::new(Guest { fence, steps }))
 }
 
@@ -168,22 +214,21 @@ impl Standing {
 impl DriverSteps for Exec {
     fn perform(&self, work: &Work<'_>) -> Result<Properties, DriverError> {
         let mark = self.mark(work.key());
-        if let Some(before) = work.note::<Process>()? {
-            end(&mark, Some(&before), Reach::Group, Duration::ZERO).map_err(|error| {
+        let note = work.note::<Note>()?.unwrap_or_default();
+        if let Some(before) = &note.process {
+            end(&mark, Some(before), Reach::Group, Duration::ZERO).map_err(|error| {
                 DriverError(format!("what an earlier step has left cannot be ended: {error}"))
             })?;
         }
-        let tenant = Tenant::of(work.call);
-        let run = |program: &ProgramPath, step: &str| {
-            let step_input = StepInput::about(work.key(), work.call.epoch, step, &tenant)
-                .until(work.call.deadline);
-            self.run(program, (work.key(), step), &step_input, work.stop, |process| {
-                work.keep(process)
-            })
-        };
+        let step = work.call.step;
+        if let Some(outcome) = self.adopted(work, note.adopted) {
+            return outcome;
+        }
+        // A setup makes the unit one like any other.
+        let adopted = note.adopted.filter(|_| step != Step::Setup);
+        let run = |program: &ProgramPath, step: &str| self.run_for(work, (program, step), adopted);
         let probe = || self.standing(run(&self.probe, "probe")?);
 
-        let step = work.call.step;
         if let Some((reporter, _)) = self.reports.as_ref().filter(|_| step != Step::Modify) {
             reporter.forget(work.call.unit);
         }
@@ -228,6 +273,10 @@ impl DriverSteps for Exec {
         self.modify.is_some()
     }
 
+    fn adopts(&self) -> bool {
+        self.adopt
+    }
+
     fn warn(&self, call: &Call, deadline: Time) -> Result<(), DriverError> {
         let Some(program) = &self.warn else { return Ok(()) };
         let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
@@ -258,6 +307,87 @@ impl DriverSteps for Exec {
 impl Exec {
     fn mark(&self, key: Key) -> String {
         format!("{}:{}", self.home.display(), key.file_name())
+    }
+
+    /// What is done of a step because its unit is, or was, taken over as it is; nothing if the step is to be done.
+    fn adopted(
+        &self,
+        work: &Work<'_>,
+        adopted: Option<Adopted>,
+    ) -> Option<Result<Properties, DriverError>> {
+        match (work.call.step, adopted) {
+            (Step::Setup, before) => match Adopt::of(&work.call.properties) {
+                Ok(Some(by)) => Some(self.take_over(work, (by, before))),
+                Ok(None) if before.is_some_and(|before| before.left) => {
+                    self.tear_down_left(work, before).err().map(Err)
+                }
+                Ok(None) => None,
+                Err(error) => Some(Err(error)),
+            },
+            (Step::Teardown, Some(adopted)) if adopted.by == Adopt::Keep => {
+                let note = Note::of(Some(Adopted { left: true, ..adopted }));
+                Some(work.keep(&note).map(|()| Properties::default()))
+            }
+            (Step::Modify, Some(adopted)) if adopted.epoch == work.call.epoch => {
+                let why = "a unit that was taken over as it is is not changed";
+                Some(Err(DriverError(why.to_owned())))
+            }
+            (
+                Step::Teardown
+                | Step::Modify
+                | Step::Join
+                | Step::Leave
+                | Step::Warn
+                | Step::Install
+                | Step::Remove,
+                _,
+            ) => None,
+        }
+    }
+
+    /// Finds a unit in use up, and changes nothing.
+    fn take_over(
+        &self,
+        work: &Work<'_>,
+        (by, before): (Adopt, Option<Adopted>),
+    ) -> Result<Properties, DriverError> {
+        let output = self.run_for(work, (&self.probe, "probe"), before)?;
+        let (standing, properties) = self.standing(output)?;
+        if standing != Standing::Up {
+            let why = format!("it is not up to be taken over: its probe says {}", standing.word());
+            return Err(DriverError::untouched(why));
+        }
+        work.keep(&Note::of(Some(Adopted { by, epoch: work.call.epoch, left: false })))?;
+        by.tell(properties)
+    }
+
+    /// Tears down a unit that was left as it was, for whoever has it next.
+    fn tear_down_left(&self, work: &Work<'_>, adopted: Option<Adopted>) -> Result<(), DriverError> {
+        let word = Step::Teardown.word();
+        self.run_for(work, (&self.end, word), adopted)?;
+        let output = self.run_for(work, (&self.probe, "probe"), adopted)?;
+        match self.standing(output)?.0 {
+            Standing::Down => work.keep(&Note::of(None)),
+            standing @ (Standing::Up | Standing::Partial) => {
+                let standing = standing.word();
+                Err(DriverError(format!("{word} succeeded, but its probe says: {standing}")))
+            }
+        }
+    }
+
+    /// Runs a program for a call.
+    fn run_for(
+        &self,
+        work: &Work<'_>,
+        (program, step): (&ProgramPath, &str),
+        adopted: Option<Adopted>,
+    ) -> Result<ProgramOutput, DriverError> {
+        let tenant = Tenant::of(work.call);
+        let input = StepInput::about(work.key(), work.call.epoch, step, &tenant);
+        let input = input.until(work.call.deadline);
+        self.run(program, (work.key(), step), &input, work.stop, |process| {
+            work.keep(&Note { process: Some(process.clone()), ..Note::of(adopted) })
+        })
     }
 
     fn run(

@@ -24,10 +24,12 @@ use serde::de::DeserializeOwned;
 use tenure_core::driver::{
     Answer, Call, DriverError, Epoch, GuestDriver, ReportReceiver, ResourceDriver, Step, UnitId,
 };
-use tenure_core::model::identity::ActorId;
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::{Span, Time};
 
+use super::adoption::{ADOPT, not_allowed};
 use super::record::{Key, Progress, Record, RecordStore, Tenant, about, create_folder};
 use super::stop::Stop;
 use crate::lock::{Lock, LockError};
@@ -45,6 +47,11 @@ pub(crate) trait DriverSteps: Send + Sync {
         false
     }
 
+    /// At a site: whether it takes over units in use as they are.
+    fn adopts(&self) -> bool {
+        false
+    }
+
     /// Passes on that a unit is recalled. It may run beside a step of the unit.
     fn warn(&self, _call: &Call, _deadline: Time) -> Result<(), DriverError> {
         Ok(())
@@ -55,6 +62,9 @@ pub(crate) trait DriverSteps: Send + Sync {
 
     /// Has someone who takes its reports, if it makes any.
     fn report_to(&self, _receiver: Arc<dyn ReportReceiver>) {}
+
+    /// Sets by what it shows to programs elsewhere for whom it acts.
+    fn acts_by(&self, _signer: &Signer, _keys: &KeyChain) {}
 }
 
 /// One step on one unit, let through by the fence.
@@ -395,6 +405,9 @@ pub(crate) struct Guest<D> {
 impl<D: DriverSteps> ResourceDriver for Site<D> {
     fn perform(&self, call: &Call) -> Answer {
         let outcome = match call.step {
+            Step::Setup if !self.steps.adopts() && call.properties.get(ADOPT).is_some() => {
+                Err(not_allowed())
+            }
             Step::Setup | Step::Teardown => self.fence.perform(&self.steps, call),
             Step::Modify if self.steps.modifies() => self.fence.perform(&self.steps, call),
             Step::Modify => Err(not_supported()),
@@ -416,6 +429,10 @@ impl<D: DriverSteps> ResourceDriver for Site<D> {
 
     fn report_to(&self, receiver: Arc<dyn ReportReceiver>) {
         self.steps.report_to(receiver);
+    }
+
+    fn acts_by(&self, signer: &Signer, keys: &KeyChain) {
+        self.steps.acts_by(signer, keys);
     }
 }
 

@@ -4,14 +4,17 @@
 //! thread that may wait. What they share, the fence, is written once: which call may touch a unit, and
 //! what is to be done with one that a crash cut off.
 
+pub(crate) mod adoption;
 mod bandwidth;
-mod cgroup;
+pub(crate) mod cgroup;
 pub(crate) mod child;
 pub mod conformance;
 mod custody;
 pub(crate) mod exec;
+pub(crate) mod executors;
 pub(crate) mod fence;
 mod gateway;
+mod host;
 mod iproute;
 mod link;
 mod log;
@@ -33,13 +36,16 @@ pub(crate) mod run;
 mod several;
 mod start;
 pub(crate) mod stop;
-mod supervise;
+pub(crate) mod streams;
+pub(crate) mod supervise;
 pub(crate) mod step_input;
 
+pub use adoption::{ADOPT, Adopt};
 pub use bandwidth::Bandwidth;
 pub(crate) use cgroup::description as how_processes_are_kept;
 pub use custody::{Custody, CustodyError};
 pub use iproute::namespace;
+pub(crate) use netns::{NAMESPACE, inside};
 pub use registry::{DriverSettingsError, guest, site};
 pub(crate) use registry::{check_guest, check_site, site_in_custody};
 pub(crate) use several::ADAPTERS;

@@ -18,9 +18,12 @@ use std::time::Duration;
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 use tenure_core::driver::{Call, DriverError, Epoch, ResourceDriver, Step};
+use tenure_core::model::identity::Signer;
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::property::Properties;
 
 use super::child::{end_all, found};
+use super::executors::{self, ExecutorSettings, Executors};
 use super::fence::{DriverSteps, Fence, Site, Work, hold, noted};
 use super::gateway::{self, Ends, Gateway, Outside};
 use super::iproute::{self, Alone, Runs, is_of, needs_root, no_place, program};
@@ -29,6 +32,10 @@ use super::overlay::{Hosts, MTU, Overlay, SliceNetwork};
 use super::record::{Key, Record, about, create_folder, replace};
 use super::roster::{Place, Roster, host_name, is_host, list};
 use super::stop::Stop;
+use crate::net::executor::ExecutorAt;
+
+/// The property with the name of a unit's namespace.
+pub(crate) const NAMESPACE: &str = "unit.netns";
 
 /// What `netns` takes.
 #[derive(Clone, Debug, Deserialize)]
@@ -48,6 +55,10 @@ pub(crate) struct Settings {
     vxlan: Option<Hosts>,
     /// Where the masters of guests are, if they are to reach their units.
     gateway: Option<Outside>,
+    /// The executor of this host, if tenants may run commands in their units.
+    executor: Option<ExecutorSettings>,
+    /// The users as whom they may, beside that of the executor.
+    users: Vec<String>,
 }
 
 impl Default for Settings {
@@ -60,6 +71,8 @@ impl Default for Settings {
             place: None,
             vxlan: None,
             gateway: None,
+            executor: None,
+            users: Vec::new(),
         }
     }
 }
@@ -89,6 +102,9 @@ struct Namespaces {
     tc: Option<PathBuf>,
     /// What makes the networks of slices, if each has one of its own.
     overlay: Option<Overlay>,
+    /// What runs commands in units, and how it is asked.
+    executor: Option<ExecutorAt>,
+    executors: Executors,
 }
 
 /// Fails unless the processes of all users in a unit can be listed and killed: `ip netns pids` leaves out those that
@@ -117,7 +133,9 @@ pub(crate) fn site(home: &Path, settings: Settings) -> io::Result<Box<dyn Resour
     let fence = Fence::open(home)?;
     let home = home.canonicalize()?;
     let roster = Roster::open(&home)?;
-    let steps = Namespaces { home, settings, roster, ip, tc, overlay };
+    let executor = settings.executor.clone().map(ExecutorAt::from);
+    let executors = Executors::default();
+    let steps = Namespaces { home, settings, roster, ip, tc, overlay, executor, executors };
     steps.find_place()?;
     steps.find_outside()?;
     Ok(Box::new(Site { fence: fence.into(), steps }))
@@ -146,6 +164,7 @@ impl DriverSteps for Namespaces {
             return Ok(note.properties);
         }
         if work.call.step != Step::Setup {
+            self.tell_executor(work)?;
             self.clean(key, &run)?;
             self.roster.release(key)?;
             let _alone = self.alone()?;
@@ -159,6 +178,7 @@ impl DriverSteps for Namespaces {
         if let Some(note) = before.filter(|note| work.interrupted && note.epoch == work.call.epoch)
             && self.look(key, &note, &run).is_ok()
         {
+            self.tell_executor(work)?;
             return Ok(note.properties);
         }
         self.clean(key, &run)?;
@@ -176,13 +196,16 @@ impl DriverSteps for Namespaces {
             ("host.privipaddr", Some(address.to_string())),
             ("subnet.privnetmask", Some(Subnets::MASK.to_owned())),
             ("subnet.gateway", gateway.map(|gateway| gateway.outside.to_string())),
-            ("unit.netns", Some(name(key))),
+            (NAMESPACE, Some(name(key))),
+            (executors::ADDRESS, self.executor.as_ref().map(|at| at.address.clone())),
+            (executors::ID, self.executor.as_ref().map(|at| at.id.to_hex())),
         ])?;
         let note = Note { epoch: work.call.epoch, address, properties, network, gateway };
         let neighbours = neighbours(work.call)?;
         work.keep(&note)?;
         self.make(key, &note, &run)?;
         write_names(key, &note, neighbours)?;
+        self.tell_executor(work)?;
         Ok(note.properties)
     }
 
@@ -195,7 +218,14 @@ impl DriverSteps for Namespaces {
         let note = note.ok_or_else(|| DriverError(format!("{} was never set up", key.unit)))?;
         let stop = Stop::new().map_err(|error| DriverError(error.to_string()))?;
         self.look(key, &note, &|program, words| self.run(program, words, &stop))?;
+        if let Some(executor) = &self.executor {
+            self.executors.probe(executor, key.unit)?;
+        }
         Ok(note.properties)
+    }
+
+    fn acts_by(&self, signer: &Signer, keys: &KeyChain) {
+        self.executors.acts_by(signer, keys);
     }
 }
 
@@ -205,6 +235,14 @@ fn name(key: Key) -> String {
 }
 
 impl Namespaces {
+    /// Has the executor begin the tenancy in the namespace of the unit, or end it.
+    fn tell_executor(&self, work: &Work<'_>) -> Result<(), DriverError> {
+        let Some(executor) = &self.executor else { return Ok(()) };
+        let properties = list([(NAMESPACE, Some(name(work.key())))])?;
+        let call = Call { properties, ..work.call.clone() };
+        self.executors.step(executor, (&call, &self.settings.users), work.stop)
+    }
+
     /// Runs a command to its end: in the site's place, unless it is about namespaces or in another one.
     fn run(&self, program: &Path, words: &[&str], stop: &Stop) -> Result<String, DriverError> {
         let elsewhere = matches!(words.first(), Some(&("-n" | "netns")));

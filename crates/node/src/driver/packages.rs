@@ -342,7 +342,7 @@ impl Units {
             format!("TENURE_PEERS={peers}"),
         ];
         command.extend(program.lines().map(ToOwned::to_owned));
-        if let Some(namespace) = call.properties.get("unit.netns") {
+        if let Some(namespace) = call.properties.get(netns::NAMESPACE) {
             command = netns::inside(namespace, &command)?;
         }
         let command: Vec<&OsStr> = command.iter().map(OsStr::new).collect();

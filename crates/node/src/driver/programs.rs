@@ -39,7 +39,7 @@ impl TryFrom<Vec<String>> for Command {
 /// How long a program may take to end when it is asked to: two seconds by default.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "Span")]
-pub(crate) struct Grace(Duration);
+pub(crate) struct Grace(pub(crate) Duration);
 
 impl Default for Grace {
     fn default() -> Self {
@@ -90,28 +90,26 @@ pub(crate) struct Terms {
     pub(crate) log: LogSize,
 }
 
-impl Terms {
-    /// What units have their cgroups below; none, if they are to have none or there is none. Bounds hold, or
-    /// are refused.
-    fn delegated(&self) -> io::Result<Option<&'static Delegated>> {
-        let bounded = self.bounds != Bounds::default();
-        let refused = |why: &str| io::Error::other(format!("`bounds` need cgroups, and {why}"));
-        match (self.cgroup, delegated()) {
-            (true, Ok(delegated)) => {
-                delegated.enable(&self.bounds)?;
-                Ok(Some(delegated))
-            }
-            (true, Err(why)) if bounded => Err(refused(why)),
-            (false, _) if bounded => Err(refused("`cgroup` is false")),
-            (false, _) | (true, Err(_)) => Ok(None),
+/// What units have their cgroups below; none, if they are to have none or there is none. Bounds hold, or are
+/// refused.
+pub(crate) fn cgroups(cgroup: bool, bounds: &Bounds) -> io::Result<Option<&'static Delegated>> {
+    let bounded = *bounds != Bounds::default();
+    let refused = |why: &str| io::Error::other(format!("`bounds` need cgroups, and {why}"));
+    match (cgroup, delegated()) {
+        (true, Ok(delegated)) => {
+            delegated.enable(bounds)?;
+            Ok(Some(delegated))
         }
+        (true, Err(why)) if bounded => Err(refused(why)),
+        (false, _) if bounded => Err(refused("`cgroup` is false")),
+        (false, _) | (true, Err(_)) => Ok(None),
     }
 }
 
 impl Programs {
     /// Opens a driver's folder, with nothing supervised yet.
     pub(crate) fn open(home: &Path, terms: Terms) -> io::Result<(Self, Arc<Fence>)> {
-        let delegated = terms.delegated()?;
+        let delegated = cgroups(terms.cgroup, &terms.bounds)?;
         let fence = Arc::new(Fence::open(home)?);
         let home = home.canonicalize()?;
         for folder in ["folders", "logs", "inputs"] {

@@ -34,6 +34,11 @@ impl Key {
         format!("{:05x}", u64::from_be_bytes(self.site.first_bytes()) >> 44)
     }
 
+    /// What tells a tenancy of the unit apart from all others, in the words of software that it is joined to.
+    pub(crate) fn mark(self, epoch: Epoch) -> String {
+        format!("{}:{}", self.file_name(), epoch.0)
+    }
+
     /// A name for files and folders, distinguished within one driver's folder.
     pub(crate) fn file_name(self) -> String {
         format!("{:016x}-{}", u64::from_be_bytes(self.site.first_bytes()), self.unit)

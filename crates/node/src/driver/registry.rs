@@ -12,7 +12,7 @@ use tenure_core::mapper::registry::Settings;
 use thiserror::Error;
 
 use super::custody::{Custody, CustodyError};
-use super::{exec, link, membership, netns, null, packages, process, start};
+use super::{exec, host, link, membership, netns, null, packages, process, start};
 
 /// Why there is no such driver.
 #[derive(Debug, Error)]
@@ -87,6 +87,11 @@ const SITE: &[Known<dyn ResourceDriver>] = &[
         name: "exec",
         reads: reads::<exec::SiteSettings>,
         open: |home, settings| Ok(exec::site(home, read(settings)?)?),
+    },
+    Known {
+        name: "host",
+        reads: reads::<host::Settings>,
+        open: |home, settings| Ok(host::site(home, read(settings)?)?),
     },
     Known {
         name: "link",

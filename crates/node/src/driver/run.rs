@@ -13,6 +13,7 @@ use tenure_core::driver::DriverError;
 
 use super::child::{Gated, Launch, Process, Reach, end, wait_for};
 use super::stop::Stop;
+use super::streams::{Kept, Streams, take};
 
 /// How much of what a program complains is kept: the end of it, where the cause is.
 const COMPLAINT: usize = 500;
@@ -34,10 +35,17 @@ pub(crate) struct Run<'a> {
 
 /// Why a program was ended before it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
+pub(crate) enum Cut {
     Timeout,
     TooMuch,
     Stopped,
+}
+
+/// A program that has ended, or was ended.
+pub(crate) struct Held {
+    pub(crate) status: ExitStatus,
+    pub(crate) streams: Streams,
+    pub(crate) cut: Option<Cut>,
 }
 
 /// A program that ended by itself.
@@ -69,7 +77,42 @@ impl Run<'_> {
         stop: &Stop,
         begun: impl FnOnce(&Process) -> Result<(), DriverError>,
     ) -> Result<Ended, DriverError> {
-        let Run { name, timeout, output: most, mark, .. } = self;
+        let Run { name, timeout, output: most, .. } = self;
+        let streams = Streams { output: Kept::first(most), errors: Kept::last(COMPLAINT) };
+        let Held { status, streams, cut } = self.hold((streams, true), stop, begun)?;
+        let why = match cut {
+            Some(Cut::Stopped) => {
+                "was ended: a later step of the unit came, or it took too long".to_owned()
+            }
+            Some(Cut::Timeout) => format!("took longer than {timeout:?}"),
+            _ if streams.output.cut => format!("wrote more than {most} bytes"),
+            _ => {
+                let complaint = streams.complaint();
+                return Ok(Ended { status, output: streams.output.bytes, complaint });
+            }
+        };
+        Err(DriverError(format!("{name} {why}{}", streams.complaint())))
+    }
+
+    /// Runs it until it ends or must be ended; what it writes beyond `output` on either stream is lost.
+    pub(crate) fn capture(
+        self,
+        stop: &Stop,
+        begun: impl FnOnce(&Process) -> Result<(), DriverError>,
+    ) -> Result<Held, DriverError> {
+        let most = self.output;
+        let streams = Streams { output: Kept::first(most), errors: Kept::first(most) };
+        self.hold((streams, false), stop, begun)
+    }
+
+    /// Runs it, and ends its process group with it. Who writes too much is ended if that is `bounded`.
+    fn hold(
+        self,
+        (streams, bounded): (Streams, bool),
+        stop: &Stop,
+        begun: impl FnOnce(&Process) -> Result<(), DriverError>,
+    ) -> Result<Held, DriverError> {
+        let Run { name, timeout, mark, .. } = self;
         let failed = |error: io::Error| DriverError(format!("{name} cannot be run: {error}"));
         let launch = Launch {
             command: self.command,
@@ -80,8 +123,9 @@ impl Run<'_> {
         };
         let Gated { mut child, process } = launch.start(self.program).map_err(failed)?;
         let held = begun(&process).and_then(|()| {
-            let mut io = ProgramIo::new(&mut child, self.input, most).map_err(failed)?;
-            let cut = io.hold(&process, stop, timeout).map_err(failed)?;
+            let io = ProgramIo::new(&mut child, self.input, streams);
+            let mut io = io.map_err(failed)?;
+            let cut = io.hold(&process, stop, (timeout, bounded)).map_err(failed)?;
             Ok((io, cut))
         });
         // One that waits at the gate goes away as it closes, and need not be killed.
@@ -91,18 +135,7 @@ impl Run<'_> {
         let (mut io, cut) = held?;
         // What was failed before the end may still be in the pipe.
         io.read().map_err(failed)?;
-        let why = match cut {
-            Some(Cut::Stopped) => {
-                "was ended: a later step of the unit came, or it took too long".to_owned()
-            }
-            Some(Cut::Timeout) => format!("took longer than {timeout:?}"),
-            _ if io.collected.len() > most => format!("wrote more than {most} bytes"),
-            _ => {
-                let complaint = io.complaint();
-                return Ok(Ended { status, output: io.collected, complaint });
-            }
-        };
-        Err(DriverError(format!("{name} {why}{}", io.complaint())))
+        Ok(Held { status, streams: io.streams, cut })
     }
 }
 
@@ -111,22 +144,18 @@ struct ProgramIo {
     input: Option<ChildStdin>,
     left: Vec<u8>,
     output: Option<ChildStdout>,
-    collected: Vec<u8>,
     errors: Option<ChildStderr>,
-    complained: Vec<u8>,
-    most: usize,
+    streams: Streams,
 }
 
 impl ProgramIo {
-    fn new(child: &mut Child, input: &[u8], most: usize) -> io::Result<Self> {
+    fn new(child: &mut Child, input: &[u8], streams: Streams) -> io::Result<Self> {
         let io = Self {
             input: child.stdin.take(),
             left: [b"go\n", input].concat(),
             output: child.stdout.take(),
-            collected: Vec::new(),
             errors: child.stderr.take(),
-            complained: Vec::new(),
-            most,
+            streams,
         };
         for fd in [
             io.input.as_ref().map(AsFd::as_fd),
@@ -143,7 +172,7 @@ impl ProgramIo {
         &mut self,
         process: &Process,
         stop: &Stop,
-        timeout: Duration,
+        (timeout, bounded): (Duration, bool),
     ) -> io::Result<Option<Cut>> {
         // None if it has gone already, and that is an end too.
         let Some(watch) = process.watch() else { return Ok(None) };
@@ -160,7 +189,7 @@ impl ProgramIo {
             self.read()?;
             self.write()?;
             match () {
-                () if self.collected.len() > self.most => return Ok(Some(Cut::TooMuch)),
+                () if bounded && self.streams.output.cut => return Ok(Some(Cut::TooMuch)),
                 () if ended => return Ok(None),
                 () if stop.is_asked() => return Ok(Some(Cut::Stopped)),
                 () if Instant::now() >= deadline => return Ok(Some(Cut::Timeout)),
@@ -171,20 +200,12 @@ impl ProgramIo {
 
     fn read(&mut self) -> io::Result<()> {
         if let Some(pipe) = &mut self.output
-            && !take(pipe, |bytes| {
-                self.collected.extend_from_slice(bytes);
-                self.collected.len() <= self.most
-            })?
+            && !take(pipe, &mut self.streams.output)?
         {
             self.output = None;
         }
         if let Some(pipe) = &mut self.errors
-            && !take(pipe, |bytes| {
-                self.complained.extend_from_slice(bytes);
-                let surplus = self.complained.len().saturating_sub(COMPLAINT);
-                self.complained.drain(..surplus);
-                true
-            })?
+            && !take(pipe, &mut self.streams.errors)?
         {
             self.errors = None;
         }
@@ -207,30 +228,4 @@ impl ProgramIo {
         }
         Ok(())
     }
-
-    /// The end of what it complained of, on one line and harmless on a terminal.
-    fn complaint(&self) -> String {
-        let text = String::from_utf8_lossy(&self.complained);
-        let lines: Vec<&str> =
-            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        let line = lines.join("; ").escape_debug().to_string();
-        if line.is_empty() { line } else { format!(": {line}") }
-    }
-}
-
-/// Takes what is there to be read, as long as it is wanted; says whether more may come.
-fn take(pipe: &mut impl io::Read, mut wants_more: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
-    let mut bytes = [0; 8192];
-    // A bound, so that one who writes without end does not keep us from the clock.
-    for _ in 0..64 {
-        match pipe.read(&mut bytes) {
-            Ok(0) => return Ok(false),
-            Ok(count) if !wants_more(&bytes[..count]) => return Ok(false),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
 }

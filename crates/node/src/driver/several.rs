@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, Step, UnitId};
 use tenure_core::mapper::registry::Settings;
-use tenure_core::model::identity::ActorId;
+use tenure_core::model::identity::{ActorId, Signer};
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::{Span, Time};
@@ -164,6 +165,10 @@ impl GuestDriver for Several {
             combined.add(name, Answer { outcome, after: Span::ZERO });
         }
         combined.outcome().map(drop)
+    }
+
+    fn acts_by(&self, signer: &Signer, keys: &KeyChain) {
+        self.drivers.iter().for_each(|(_, driver)| driver.acts_by(signer, keys));
     }
 
     fn give_up(&self, call: &Call) {

@@ -109,7 +109,7 @@ impl DriverSteps for Started {
 impl Started {
     /// The command on a unit with these properties.
     fn on(&self, unit: &Properties) -> Result<Vec<String>, DriverError> {
-        match unit.get("unit.netns") {
+        match unit.get(netns::NAMESPACE) {
             Some(namespace) => netns::inside(namespace, &self.command),
             None => Ok(self.command.clone()),
         }

@@ -19,7 +19,7 @@ use tenure_core::driver::{DriverError, Epoch, Finding, Report, ReportReceiver, U
 use tenure_core::model::time::Span;
 
 use super::cgroup::{Bounds, UnitCgroup};
-use super::child::{Gated, Launch, Process, end_unit, reap, wait};
+use super::child::{Launch, Process, end_unit, reap, wait};
 use super::fence::hold;
 use super::log::{Logger, last_words};
 use super::record::Key;
@@ -46,7 +46,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    fn set(&self, gated: &Gated) -> io::Result<()> {
+    /// Sets them for a program that waits at the gate.
+    pub(crate) fn set(&self, process: &Process) -> io::Result<()> {
         let seconds = |span: Span| u64::try_from(span.as_micros() / 1_000_000).unwrap_or(0);
         let limits = [
             (Resource::As, self.memory),
@@ -59,7 +60,7 @@ impl Limits {
         ];
         for (resource, most) in limits {
             if let Some(most) = most {
-                gated.limit(resource, most)?;
+                process.limit(resource, most)?;
             }
         }
         Ok(())
@@ -284,7 +285,7 @@ fn start(plan: &Plan, note: &Noting) -> Result<Process, DriverError> {
     let gated = launch.start(None).map_err(failed)?;
     let take = |cgroup: &UnitCgroup| cgroup.take(&gated.process, &plan.bounds);
     let taken = plan.cgroup.as_ref().map_or(Ok(()), take);
-    let limited = taken.and_then(|()| plan.limits.set(&gated));
+    let limited = taken.and_then(|()| plan.limits.set(&gated.process));
     let ready = limited.map_err(failed).and_then(|()| note(&gated.process));
     match ready {
         Ok(()) => gated.open().map_err(failed),

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tenure_core::actor::Actor as _;
 use tenure_core::actor::effect::{DriverResult, EffectId};
 use tenure_core::driver::{
     Answer, Call, DriverError, Epoch, GuestDriver, ResourceDriver, Step, UnitId,
@@ -17,6 +18,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
+use tenure_core::runtime::AnyActor;
 
 use super::underway::{CallLimits, Underway};
 
@@ -48,6 +50,17 @@ impl Driver {
             Self::Site(driver) => driver.give_up(call),
             Self::Guest(driver) => driver.give_up(call),
         })));
+    }
+
+    /// Sets the key by which the driver acts for its actor.
+    pub(super) fn acts_by(&self, actor: &AnyActor, id: ActorId) {
+        let (key, keys) = (actor.key(), actor.keys().chain(id).cloned().unwrap_or_default());
+        if let Some(signer) = actor.secrets().iter().find(|secret| secret.key() == key) {
+            drop(catch_unwind(AssertUnwindSafe(|| match self {
+                Self::Site(driver) => driver.acts_by(signer, &keys),
+                Self::Guest(driver) => driver.acts_by(signer, &keys),
+            })));
+        }
     }
 
     /// Looks how a unit is.

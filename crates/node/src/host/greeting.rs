@@ -70,11 +70,14 @@ impl Host {
         }
     }
 
-    /// Has the transport know what the actor knows of keys, and the sites whose tickets it holds.
+    /// Has the transport and the driver know what the actor knows of keys, and the transport the sites whose tickets it holds.
     pub(super) fn prepare_transport(&self) {
         let Some((run, _)) = &self.run else { return };
         let (id, actor) = (self.part.info.id, run.actor());
         self.transport.learn(id, actor.keys(), actor.secrets());
+        if let Some(driver) = &self.part.driver {
+            driver.acts_by(actor, id);
+        }
         self.transport.introduce(id, actor.joined());
         let AnyActor::ServiceManager(manager) = actor else { return };
         let leases = manager.survey().filter_map(|lease| lease.state.lease());

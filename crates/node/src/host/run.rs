@@ -100,6 +100,9 @@ impl Host {
                 metrics.fact(entry, hosted);
                 if entry.fact.about_keys().is_some() {
                     transport.learn(part.info.id, hosted.keys(), hosted.secrets());
+                    if let Some(driver) = &part.driver {
+                        driver.acts_by(hosted, part.info.id);
+                    }
                 }
                 if entry.fact.is_about_peers() {
                     transport.introduce(part.info.id, hosted.joined());

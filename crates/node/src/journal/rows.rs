@@ -90,34 +90,39 @@ pub(super) fn scan(
 ) -> Result<u64, JournalError> {
     let start = tip.len;
     // The live file first: a fact that is not there any more is in a segment by then.
-    if let Some(taken) = scan_live(source, tip, most, each)? {
+    let live = scan_live(source, tip, most, each)?;
+    if let Live::Taken(taken) = live {
         return Ok(taken);
     }
     let Source { path, connection, .. } = source;
-    match archive::holding(path, connection, start)? {
-        Some(noted) => archive::scan(source, &noted, tip, each)?,
-        None if is_end(path, connection, start)? => {}
-        None => return Err(JournalError::damaged(path, start, Damage::Missing)),
+    match (archive::holding(path, connection, start)?, live) {
+        (Some(noted), _) => archive::scan(source, &noted, tip, each)?,
+        // What has been appended since is not looked for: that it is there now says nothing of then.
+        (None, Live::End | Live::Taken(_)) => {}
+        (None, Live::Gap) => return Err(JournalError::damaged(path, start, Damage::Missing)),
     }
     Ok(tip.len - start)
 }
 
-/// Whether there are no rows from a position on.
-fn is_end(path: &Path, connection: &Connection, position: u64) -> Result<bool, JournalError> {
-    connection
-        .prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM fact WHERE position >= ?1)")
-        .and_then(|mut statement| statement.query_row([position as i64], |row| row.get(0)))
-        .map_err(|cause| JournalError::reading(path, position, &cause))
+/// What the live file has from a position on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Live {
+    /// So many rows were taken.
+    Taken(u64),
+    /// Rows, but not the first.
+    Gap,
+    /// No rows.
+    End,
 }
 
 /// Reads up to `most` rows of the live file from `tip` on and checks each: its place, its checksum, and that
-/// the hash stored with it is that of all rows up to it. Answers how many; nothing if the first is not there.
+/// the hash stored with it is that of all rows up to it.
 pub(super) fn scan_live(
     Source { path, connection, .. }: Source<'_>,
     tip: &mut Tip,
     most: u64,
     each: &mut dyn FnMut(u64, &Row<'_>) -> Result<(), JournalError>,
-) -> Result<Option<u64>, JournalError> {
+) -> Result<Live, JournalError> {
     let (start, mut next) = (tip.len, tip.len);
     let failed = |position, cause: &rusqlite::Error| JournalError::reading(path, position, cause);
     let mut statement = connection
@@ -132,7 +137,7 @@ pub(super) fn scan_live(
         let damaged = |damage| JournalError::damaged(path, next, damage);
         let stored = Stored::of(row).map_err(|cause| damaged(Damage::Row(cause)))?;
         if stored.position != next as i64 && next == start {
-            return Ok(None);
+            return Ok(Live::Gap);
         }
         if stored.position != next as i64 {
             return Err(damaged(Damage::Missing));
@@ -148,7 +153,7 @@ pub(super) fn scan_live(
         *tip = after;
         next += 1;
     }
-    Ok((next > start).then_some(next - start))
+    Ok(if next > start { Live::Taken(next - start) } else { Live::End })
 }
 
 /// When the fact at `position` was made, and the hash that is stored with it. Only its own row is checked.

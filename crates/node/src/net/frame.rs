@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::timeout;
 
 use super::card::SignedCard;
+use super::task::{Task, TaskEnd};
 
 /// The versions of the frames that are spoken here, the oldest and the newest.
 pub const VERSIONS: (u16, u16) = (1, 1);
@@ -58,6 +59,10 @@ pub enum Frame {
     /// A broker's word by which a site lets in a guest: of the broker to the guest, and before the hello of the
     /// guest to the site.
     Endorsement(SignedEndorsement),
+    /// To an executor: what it is to do, the only frame after the hello.
+    Task(Box<Task>),
+    /// Of an executor: what came of its task. The connection ends with it.
+    TaskEnd(Box<TaskEnd>),
     /// A kind of a later version.
     Unknown(u8),
 }
@@ -131,6 +136,8 @@ const CARD: u8 = 7;
 const WHERE: u8 = 8;
 const INVITATION: u8 = 9;
 const ENDORSEMENT: u8 = 10;
+const TASK: u8 = 11;
+const TASK_END: u8 = 12;
 
 impl Frame {
     /// The bytes, with their length in front.
@@ -175,6 +182,14 @@ impl Frame {
                 bytes.push(ENDORSEMENT);
                 codec::encode_into(endorsement, &mut bytes);
             }
+            Self::Task(task) => {
+                bytes.push(TASK);
+                codec::encode_into(task, &mut bytes);
+            }
+            Self::TaskEnd(end) => {
+                bytes.push(TASK_END);
+                codec::encode_into(end, &mut bytes);
+            }
             Self::Unknown(kind) => bytes.push(*kind),
         }
         let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX).to_be_bytes();
@@ -203,6 +218,8 @@ impl Frame {
             ENDORSEMENT => {
                 Self::Endorsement(codec::decode(body).map_err(malformed("endorsement"))?)
             }
+            TASK => Self::Task(codec::decode(body).map_err(malformed("task"))?),
+            TASK_END => Self::TaskEnd(codec::decode(body).map_err(malformed("task end"))?),
             unknown => Self::Unknown(unknown),
         })
     }

@@ -8,11 +8,13 @@
 mod budget;
 pub mod card;
 mod endorsed;
+pub mod executor;
 pub mod frame;
 mod hub;
 mod lane;
 mod listener;
 mod session;
+pub mod task;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use self::card::Card;
+use self::executor::Asker;
 use self::hub::Hub;
 use self::lane::{Lane, Other, Way};
 use self::listener::Admission;
@@ -217,6 +220,12 @@ impl Network {
     /// Where the actors of this process are dialled, if they are.
     pub fn public_address(&self) -> Option<&str> {
         self.hub.address()
+    }
+
+    /// By what an actor of this process shows executors who it is, once it has started.
+    pub(crate) fn asker(&self, here: ActorId) -> Option<Asker> {
+        let keys = self.hub.keys_of(here).chain(here).cloned().unwrap_or_default();
+        Some(Asker { id: here, signer: self.hub.secret(here, u32::MAX)?, keys })
     }
 
     /// The card of an actor, if one is known that holds.

@@ -23,7 +23,7 @@ use super::tls;
 use crate::transport::{Greeting, GreetingKind, Packet, Transport as _};
 
 /// How long the first frames of both sides may take.
-const HELLO_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
 /// The longest hello.
 const MAX_HELLO: usize = 1 << 10;
@@ -65,7 +65,7 @@ impl Pass {
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// After how long without a frame the other side is given up.
-const SILENT_FOR: Duration = Duration::from_secs(30);
+pub(super) const SILENT_FOR: Duration = Duration::from_secs(30);
 
 /// How long one write may take.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
@@ -224,7 +224,7 @@ pub(super) async fn shown(stream: &mut (impl AsyncRead + Unpin)) -> Result<Pass,
     }
 }
 
-async fn first(
+pub(super) async fn first(
     stream: &mut (impl AsyncRead + Unpin),
     most: usize,
 ) -> Result<Option<(Frame, usize)>, SessionEnd> {
@@ -232,7 +232,7 @@ async fn first(
     Ok(first.map_err(|_| SessionEnd::SlowHello)??)
 }
 
-async fn hear_hello(stream: &mut (impl AsyncRead + Unpin)) -> Result<Hello, SessionEnd> {
+pub(super) async fn hear_hello(stream: &mut (impl AsyncRead + Unpin)) -> Result<Hello, SessionEnd> {
     let hello = match first(stream, MAX_PASS).await? {
         // Who is known need not show one, and does not know that.
         Some((Frame::Ticket(_) | Frame::Invitation(_) | Frame::Endorsement(_), _)) => {
@@ -248,7 +248,10 @@ async fn hear_hello(stream: &mut (impl AsyncRead + Unpin)) -> Result<Hello, Sess
     }
 }
 
-async fn say(stream: &mut (impl AsyncWrite + Unpin), frame: &Frame) -> Result<(), SessionEnd> {
+pub(super) async fn say(
+    stream: &mut (impl AsyncWrite + Unpin),
+    frame: &Frame,
+) -> Result<(), SessionEnd> {
     let bytes = frame.to_bytes();
     let written = async {
         stream.write_all(&bytes).await?;
@@ -305,6 +308,7 @@ impl Inlet<'_> {
             }
             Frame::Alive => {}
             Frame::Unknown(kind) => debug!(%there, kind, "passed over a frame of a later version"),
+            Frame::Task(_) | Frame::TaskEnd(_) => debug!(%there, "an actor is no executor"),
             Frame::Bye(why) => return Err(SessionEnd::Bye(why)),
             Frame::Hello(_) | Frame::Ticket(_) | Frame::Invitation(_) => {
                 return Err(SessionEnd::NoHello);

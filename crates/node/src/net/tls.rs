@@ -14,7 +14,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer as TlsSigner, SigningKey};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName,
@@ -137,11 +137,22 @@ pub(super) fn client(
     hub: &Arc<Hub>,
     Ends { here, there }: Ends,
 ) -> Result<Arc<ClientConfig>, Error> {
-    let provider = provider();
     let hub = Arc::clone(hub);
+    client_of(signer, move |key| hub.owner(here, key) == Some(there))
+}
+
+/// How who has this key dials somebody who must show a key that is expected.
+///
+/// # Errors
+/// If the provider of cryptography lacks TLS 1.3.
+pub(super) fn client_of(
+    signer: &Signer,
+    expected: impl Fn(&PublicKey) -> bool + Send + Sync + 'static,
+) -> Result<Arc<ClientConfig>, Error> {
+    let provider = provider();
     let verifier = KeyVerifier {
         algorithms: provider.signature_verification_algorithms,
-        expected: Box::new(move |key| hub.owner(here, key) == Some(there)),
+        expected: Box::new(expected),
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?;
@@ -162,6 +173,18 @@ pub(super) fn client(
 /// # Errors
 /// If the provider of cryptography lacks TLS 1.3.
 pub(super) fn server(hub: &Arc<Hub>) -> Result<Arc<ServerConfig>, Error> {
+    server_of(Arc::new(ByName(Arc::clone(hub))))
+}
+
+/// As [`server`], for one who has a single key.
+///
+/// # Errors
+/// If the provider of cryptography lacks TLS 1.3.
+pub(super) fn server_with(signer: &Signer) -> Result<Arc<ServerConfig>, Error> {
+    server_of(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(signer))))
+}
+
+fn server_of(keys: Arc<dyn ResolvesServerCert>) -> Result<Arc<ServerConfig>, Error> {
     let provider = provider();
     let verifier = KeyVerifier {
         algorithms: provider.signature_verification_algorithms,
@@ -170,7 +193,7 @@ pub(super) fn server(hub: &Arc<Hub>) -> Result<Arc<ServerConfig>, Error> {
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(Arc::new(verifier))
-        .with_cert_resolver(Arc::new(ByName(Arc::clone(hub))));
+        .with_cert_resolver(keys);
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});

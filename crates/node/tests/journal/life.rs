@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use tenure_core::actor::Role;
 use tenure_core::actor::fact::BadFact;
@@ -109,6 +110,28 @@ fn read(reader: &Reader<'_>) -> Vec<Entry> {
     });
     read.unwrap();
     entries
+}
+
+#[test]
+fn what_is_appended_while_a_reader_comes_to_the_end_is_no_damage() {
+    const FACTS: u64 = 2_000;
+    let place = Place::new();
+    let mut file = place.open().unwrap();
+    let path = place.path();
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            for position in 0..FACTS {
+                file.append(position, &facts(position..position + 1)).unwrap();
+            }
+        });
+        let mut before = 0;
+        while !writing.is_finished() {
+            let head = Reader::open(&path).unwrap().read(|_, _| Ok(())).unwrap();
+            assert!((before..=FACTS).contains(&head.len), "{} after {before}", head.len);
+            before = head.len;
+        }
+    });
+    assert_eq!(Reader::open(&path).unwrap().read(|_, _| Ok(())).unwrap().len, FACTS);
 }
 
 #[test]

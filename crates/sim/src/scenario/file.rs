@@ -14,10 +14,12 @@ use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service::definition::Behaviour;
+use tenure_core::service::sla::Sla;
 use tenure_core::service::slo::Slo;
 use toml::Spanned;
 
 use super::delay::Delay;
+use super::preset::Preset;
 use crate::service::model::{ModelJob, ModelLoad, Order};
 use crate::workload::{CoAllocation, Kind};
 
@@ -33,6 +35,7 @@ pub(super) struct File {
     pub(super) term: Spanned<Span>,
     pub(super) capacity: Spanned<u32>,
     pub(super) signatures: Option<Scheme>,
+    pub(super) preset: Option<Spanned<Preset>>,
     pub(super) margin: Option<Spanned<Span>>,
     #[serde(default)]
     pub(super) message: Message,
@@ -138,6 +141,8 @@ pub(super) struct Service {
     pub(super) slo: BTreeMap<Name, Slo>,
     #[serde(default)]
     pub(super) behaviour: Behaviour,
+    #[serde(default)]
+    pub(super) sla: BTreeMap<Name, Sla>,
     pub(super) model: Spanned<RawModel>,
 }
 

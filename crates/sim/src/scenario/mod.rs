@@ -9,6 +9,7 @@ mod experiments;
 mod file;
 mod jobs;
 mod mapper;
+mod preset;
 mod resolve;
 mod services;
 #[cfg(test)]

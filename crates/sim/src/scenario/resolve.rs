@@ -14,6 +14,7 @@ use tenure_core::model::time::Span;
 use tenure_core::wire::message::Message;
 use toml::Spanned;
 
+use super::preset::Preset;
 use super::{Broker, Delay, LogFile, Network, Scenario, ServiceManager, Site, Workload, file};
 use crate::workload::{CoAllocation, Kind, Wave, WorkloadError};
 
@@ -23,7 +24,7 @@ const MAX_STEPS: i64 = 10_000_000;
 /// The longest term: about a thousand years.
 const MAX_TERM: Span = Span::DAY.times(365_000);
 
-type Checked<T> = Result<T, ConfigError>;
+pub(super) type Checked<T> = Result<T, ConfigError>;
 
 pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenario> {
     let check = Check { sources };
@@ -35,7 +36,7 @@ pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenar
     }
     let margin = check.margin(file.margin, &file.term)?;
     check.names(&file.site, &file.broker, &file.service_manager)?;
-    let brokers = check.brokers(file.broker, &file.service_manager)?;
+    let brokers = check.brokers(file.broker, &file.service_manager, file.preset.as_ref())?;
     let with_stocks = |(name, mut site): (Spanned<Name>, file::Site)| {
         let stocks = site.take_stocks(name.span());
         (name, site, stocks)
@@ -214,11 +215,17 @@ impl Check<'_> {
         &self,
         brokers: file::Actors<file::Broker>,
         managers: &file::Actors<file::ServiceManager>,
+        preset: Option<&Spanned<Preset>>,
     ) -> Checked<BTreeMap<Name, Broker>> {
         let default = || PluginSpec::new("fcfs", &[("placement", "even")]);
         let mut resolved = BTreeMap::new();
         for (name, broker) in brokers {
+            let given = broker.mapper.is_some();
             let mapper = self.mapper(broker.mapper, default())?;
+            let mapper = match preset {
+                Some(preset) => self.preset(preset, given.then_some(mapper))?,
+                None => mapper,
+            };
             let mapper_delay = self.mapper_delay(broker.mapper_delay.as_ref())?;
             let managers = managers.keys().map(Spanned::get_ref);
             let quotas = by_actor(broker.quota, "service manager", managers, self.sources)?;

@@ -60,8 +60,8 @@ impl Check<'_> {
         services: BTreeMap<Spanned<Name>, file::Service>,
     ) -> Result<BTreeMap<Name, Modelled>, ConfigError> {
         let mut resolved: BTreeMap<Name, Modelled> = BTreeMap::new();
-        for (name, file::Service { slo, behaviour, model }) in services {
-            let definition = Definition { slo, behaviour, ..Definition::default() };
+        for (name, file::Service { slo, behaviour, sla, model }) in services {
+            let definition = Definition { slo, behaviour, sla, ..Definition::default() };
             if let Err(bad) = definition.check() {
                 let help = "docs/SERVICES.md has all keys of a service";
                 return self.refuse(name.span(), bad.to_string(), help);

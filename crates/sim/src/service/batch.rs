@@ -24,6 +24,10 @@ pub(super) struct Batch {
     waited: Span,
     started: u64,
     lost: i128,
+    /// When the first job is submitted.
+    first: Option<Time>,
+    /// When a job ended last.
+    ended: Option<Time>,
 }
 
 /// A job that was submitted.
@@ -63,6 +67,8 @@ impl Batch {
             waited: Span::ZERO,
             started: 0,
             lost: 0,
+            first: model.jobs.iter().map(|job| start.plus(job.at)).min(),
+            ended: None,
         }
     }
 
@@ -71,7 +77,9 @@ impl Batch {
         while let Some(at) = self.next().filter(|at| *at <= now) {
             let done = self.running.len();
             self.running.retain(|running| at < running.end());
-            self.done += (done - self.running.len()) as u64;
+            let ended = (done - self.running.len()) as u64;
+            self.done += ended;
+            self.ended = (ended > 0).then_some(at).or(self.ended);
             while let Some(job) = self.ahead.front().filter(|job| self.start.plus(job.at) <= at) {
                 let ModelJob { units, run, .. } = *job;
                 self.queue.push_back(Job { at, units, run, again: false });
@@ -164,6 +172,10 @@ impl Software for Batch {
         self.queue.push_front(Job { again: true, ..job });
     }
 
+    fn busy(&self) -> Vec<Unit> {
+        self.running.iter().flat_map(|running| &running.on).copied().collect()
+    }
+
     fn measure(&self, now: Time, units: u32) -> Vec<(&'static str, Quantity)> {
         let number = |n: u64| Quantity::number(i64::try_from(n).unwrap_or(i64::MAX));
         let busy: usize = self.running.iter().map(|running| running.on.len()).sum();
@@ -187,6 +199,9 @@ impl Software for Batch {
         let waiting = unstarted().fold(self.waited, |sum, job| sum.plus(now.since(job.at)));
         let jobs = self.started + unstarted().count() as u64;
         report.mean_wait_s = waiting.as_secs_f64() / jobs.max(1) as f64;
+        let all_done = self.ahead.is_empty() && self.queue.is_empty() && self.running.is_empty();
+        let end = self.ended.filter(|_| all_done).unwrap_or(now);
+        report.makespan_s = self.first.map_or(0.0, |first| end.since(first).as_secs_f64());
     }
 }
 
@@ -231,6 +246,16 @@ mod tests {
         batch.advance(at(110), &units(2));
         let report = report(&batch, at(110));
         assert_eq!((report.jobs_done, report.mean_wait_s), (2, (20.0 * 60.0 + 70.0 * 60.0) / 2.0));
+        assert_eq!(report.makespan_s, 110.0 * 60.0);
+    }
+
+    #[test]
+    fn the_makespan_is_from_the_first_submission_to_the_last_end() {
+        let mut batch = batch(Order::Fcfs, &[(10, 1, 30), (20, 1, 30)]);
+        batch.advance(at(10), &units(2));
+        assert_eq!(report(&batch, at(45)).makespan_s, 35.0 * 60.0, "one still runs");
+        batch.advance(at(90), &units(2));
+        assert_eq!(report(&batch, at(90)).makespan_s, 40.0 * 60.0);
     }
 
     #[test]

@@ -11,15 +11,17 @@ mod web;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::driver::UnitId;
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::{LeaseId, SliceName};
 use tenure_core::model::time::{Span, Term, Time};
-use tenure_core::runtime::{Entry, Fact, Input};
+use tenure_core::runtime::{AnyActor, Entry, Fact, Input};
 use tenure_core::service::definition::Definition;
 use tenure_core::service::kpi::Kpis;
-use tenure_core::service_manager::Command;
-use tenure_core::service_manager::facts::Fact as GuestFact;
+use tenure_core::service::member::Members;
+use tenure_core::service_manager::facts::{Fact as GuestFact, Granted};
 use tenure_core::service_manager::services::{Found, ServiceCommand};
+use tenure_core::service_manager::{Command, ServiceManager};
 use tenure_expr::Quantity;
 
 use self::batch::Batch;
@@ -40,6 +42,11 @@ pub(crate) trait Software: Send {
 
     /// A unit is gone; what ran on it is lost.
     fn lose(&mut self, now: Time, unit: Unit);
+
+    /// Its units that are at work, if that matters.
+    fn busy(&self) -> Vec<Unit> {
+        Vec::new()
+    }
 
     /// What is measured of it.
     fn measure(&self, now: Time, units: u32) -> Vec<(&'static str, Quantity)>;
@@ -63,6 +70,8 @@ struct Running {
     definition: Option<Box<Definition>>,
     software: Box<dyn Software>,
     units: Vec<Unit>,
+    /// The sites of its leases.
+    sites: BTreeMap<LeaseId, ActorId>,
     every: Span,
     /// When it is measured next, if nothing happens before.
     due: Option<Time>,
@@ -120,6 +129,7 @@ impl Models {
                 definition: Some(Box::new(definition.clone())),
                 software,
                 units: Vec::new(),
+                sites: BTreeMap::new(),
                 every: *every,
                 due: Some(window.start()),
                 window,
@@ -140,14 +150,16 @@ impl Models {
         self.services.iter_mut().flat_map(|service| service.say(now)).collect()
     }
 
-    /// Learns of a fact of the service manager.
-    pub(crate) fn observe(&mut self, entry: &Entry) {
+    /// Learns of a fact of the service manager, which is so by now.
+    pub(crate) fn observe(&mut self, entry: &Entry, actor: &AnyActor) {
         if self.services.is_empty() {
             return;
         }
         let Fact::ServiceManager(fact) = &entry.fact else { return };
         if let GuestFact::Asked(asked) = fact {
             self.slices.insert(asked.request.id.number, asked.slice.clone());
+        } else if let GuestFact::Granted(granted) = fact {
+            self.granted(granted);
         } else if let GuestFact::SloAssessed(slo) = fact {
             let missed = slo.met == tenure_core::service::slo::Met::No;
             for service in self.services.iter_mut().filter(|of| of.service == slo.service) {
@@ -157,8 +169,21 @@ impl Models {
             if joined.error.is_none() {
                 self.joined(entry.at, (joined.lease, joined.unit));
             }
+        } else if let (GuestFact::Shrunk(shrunk), AnyActor::ServiceManager(guest)) = (fact, actor) {
+            self.shrunk(entry.at, shrunk.lease, guest);
         } else if let Some((lease, gone)) = gone(fact) {
             self.left(entry.at, lease, &gone);
+        }
+    }
+
+    /// The leases of a request are numbered as its tickets.
+    fn granted(&mut self, granted: &Granted) {
+        let number = granted.number;
+        for (part, (_, ticket)) in (0..).zip(&granted.tickets) {
+            let id = LeaseId { number, part };
+            if let Some(service) = self.with(id) {
+                service.sites.insert(id, ticket.site());
+            }
         }
     }
 
@@ -167,6 +192,16 @@ impl Models {
             service.units.push(unit);
             service.changed(at);
         }
+    }
+
+    /// A lease goes on with fewer units: without those that the guest does not use any more.
+    fn shrunk(&mut self, at: Time, lease: LeaseId, guest: &ServiceManager) {
+        let Some(service) = self.with(lease) else { return };
+        let joined = guest.joined_units().filter(|joined| joined.lease == lease);
+        let kept: BTreeSet<UnitId> = joined.map(|joined| joined.unit).collect();
+        let own = service.units.iter().filter(|(of, _)| *of == lease).map(|(_, unit)| *unit);
+        let gone = own.filter(|unit| !kept.contains(unit)).collect();
+        self.left(at, lease, &Gone::These(gone));
     }
 
     /// Units of a lease are gone: those of a list, or all.
@@ -259,7 +294,10 @@ impl Running {
                 kpis.insert(kpi, value);
             }
         }
-        let report = ServiceCommand::Report { service, kpis, seen: Found::Running };
+        let (seen, busy) = (Found::Running, self.software.busy());
+        let busy = busy.iter().filter_map(|unit| Some((*self.sites.get(&unit.0)?, unit.1)));
+        let (busy, members) = (busy.collect(), Members::default());
+        let report = ServiceCommand::Report { service, kpis, seen, busy, members };
         let commands = defined.into_iter().chain([report]);
         commands.map(|command| Input::Command(Command::Service(command).into())).collect()
     }

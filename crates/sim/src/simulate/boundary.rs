@@ -65,6 +65,10 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::KeysNoted { .. }
             | Message::Need(_)
             | Message::Noted { .. }
+            | Message::Hosts(_)
+            | Message::HostsNoted { .. }
+            | Message::HostsChanged { .. }
+            | Message::Restate { .. }
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Credited { .. }

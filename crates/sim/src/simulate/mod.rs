@@ -74,8 +74,6 @@ pub struct Options {
     pub until: Option<Time>,
     /// Whether the steps are kept in words.
     pub traced: bool,
-    /// Whether guests have services in some of the seeds, and brokers move units between them.
-    pub services: bool,
 }
 
 /// What came out of one seed.

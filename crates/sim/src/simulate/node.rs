@@ -53,6 +53,7 @@ impl World {
     pub(super) fn perform(&mut self, who: usize, call: &Call) -> Vec<(Span, DriverResult)> {
         let Some(driver) = &self.participants[who].driver else { return Vec::new() };
         let Answer { outcome, after } = driver.perform(call);
+        let outcome = outcome.map(|said| self.with_host(call, said));
         let outcome = if self.nodes.takes(who, call) {
             outcome
         } else {

@@ -1,28 +1,38 @@
 //! Services of guests: they are defined, measured, stopped and forgotten, while brokers move units between them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use tenure_core::actor::Role;
 use tenure_core::broker::facts as broker;
 use tenure_core::broker::mapper::{BrokerMapper, Budget};
 use tenure_core::broker::orders::OrderOutcome;
+use tenure_core::driver::{Call, Step};
 use tenure_core::mapper::registry::Registry;
 use tenure_core::mapper::slo::Slo as Follower;
 use tenure_core::mapper::urgency::policy::Known;
 use tenure_core::mapper::urgency::{Recalls, Urgency};
 use tenure_core::model::name::Name;
+use tenure_core::model::percent::Percent;
+use tenure_core::model::property::Properties;
 use tenure_core::model::resource::Expr;
 use tenure_core::model::time::Span;
+use tenure_core::runtime::AnyActor;
 use tenure_core::service::definition::{Behaviour, Definition, Mode};
 use tenure_core::service::kpi::Kpis;
+use tenure_core::service::member::Members;
 use tenure_core::service::slo::Slo;
 use tenure_core::service_manager::Command;
 use tenure_core::service_manager::mapper::{Decision, ServiceManagerMapper, View};
-use tenure_core::service_manager::services::{Found, ServiceCommand};
+use tenure_core::service_manager::services::{Found, ServiceCommand, SiteUnit};
 use tenure_expr::Quantity;
 
 use super::world::World;
 
 /// The services of each guest, if it has any.
 const SERVICES: [&str; 2] = ["pages", "jobs"];
+
+/// How many hosts services tell of.
+const HOSTS: u32 = 4;
 
 /// A guest's mapper: that of its plans, and beside it that of its services, which asks one broker.
 pub(super) struct PlannerAndFollower {
@@ -94,10 +104,11 @@ impl World {
         let guests = self.of_role(Role::ServiceManager);
         let Some(&who) = self.services.pick(&guests) else { return };
         let service = Name::literal(SERVICES[self.services.below(SERVICES.len())]);
-        let command = match self.services.below(10) {
-            0 => ServiceCommand::Define { service, definition: self.definition() },
-            1 => ServiceCommand::Remove { service },
-            _ => self.report(service),
+        let command = match self.services.below(20) {
+            0 | 1 => ServiceCommand::Define { service, definition: self.definition() },
+            2 | 3 => ServiceCommand::Remove { service },
+            4 => self.blacklist(who, service),
+            _ => self.report(who, service),
         };
         self.service_soon(who, command);
     }
@@ -122,8 +133,13 @@ impl World {
         }
         for who in self.of_role(Role::ServiceManager) {
             for service in SERVICES.map(Name::literal) {
-                let (kpis, seen) = (Kpis::default(), Found::Stopped);
-                let report = ServiceCommand::Report { service: service.clone(), kpis, seen };
+                let report = ServiceCommand::Report {
+                    service: service.clone(),
+                    kpis: Kpis::default(),
+                    seen: Found::Stopped,
+                    busy: BTreeSet::new(),
+                    members: Members::default(),
+                };
                 // By then all are up again, and what was said of services before has come.
                 let at = self.now.plus(self.setting.term);
                 self.command(at, who, Command::Service(report));
@@ -157,7 +173,11 @@ impl World {
         ];
         let slo = slos.into_iter().filter_map(|(name, slo)| Some((Name::literal(name), slo?)));
         let behaviour = Behaviour {
-            mode: if sampler.percent(90) { Mode::Managed } else { Mode::Unmanaged },
+            mode: match sampler.below(20) {
+                0 => Mode::Unmanaged,
+                1 => Mode::Advise,
+                _ => Mode::Managed,
+            },
             most: sampler.percent(30).then(|| sampler.count(1, 4)),
             least: 0,
             term,
@@ -166,11 +186,32 @@ impl World {
             recallable: sampler.percent(85),
             notice: sampler.scaled(Span::SECOND, part(8)),
             min_tenure: sampler.scaled(Span::SECOND, part(4)),
+            deadband: Percent(if sampler.percent(30) { sampler.count(1, 50) } else { 0 }),
+            blacklist_for: part(3),
         };
         Box::new(Definition { slo: slo.collect(), behaviour, ..Definition::default() })
     }
 
-    fn report(&mut self, service: Name) -> ServiceCommand {
+    fn blacklist(&mut self, who: usize, service: Name) -> ServiceCommand {
+        let units: Vec<SiteUnit> = self.units_of(who).into_iter().collect();
+        let sampler = &mut self.services;
+        let Some(unit) = sampler.pick(&units).copied() else { return self.report(who, service) };
+        let until = sampler.percent(70).then(|| self.now.plus(self.setting.term));
+        ServiceCommand::Blacklist { service, unit, until }
+    }
+
+    /// The units that a guest has.
+    fn units_of(&self, who: usize) -> BTreeSet<SiteUnit> {
+        match self.participants[who].actor() {
+            Some(AnyActor::ServiceManager(guest)) => {
+                guest.joined_units().map(|joined| (joined.site, joined.unit)).collect()
+            }
+            Some(_) | None => BTreeSet::new(),
+        }
+    }
+
+    fn report(&mut self, who: usize, service: Name) -> ServiceCommand {
+        let units = self.units_of(who);
         let sampler = &mut self.services;
         let mut kpis = Kpis::default();
         for (kpi, most) in [("busy", 4), ("pending", 5)] {
@@ -182,8 +223,32 @@ impl World {
         let seen = match sampler.below(20) {
             0 => Found::Failed,
             1 => Found::Stopped,
+            2 => Found::Starting,
+            3 => Found::Shutdown,
             _ => Found::Running,
         };
-        ServiceCommand::Report { service, kpis, seen }
+        let busy = units.into_iter().filter(|_| sampler.percent(50)).collect();
+        let members = self.members();
+        ServiceCommand::Report { service, kpis, seen, busy, members }
+    }
+
+    /// Some units that are set up have a host that services may tell of, too.
+    pub(super) fn with_host(&self, call: &Call, said: Properties) -> Properties {
+        if !self.setting.services || call.step != Step::Setup || call.unit.0 % HOSTS != HOSTS - 1 {
+            return said;
+        }
+        let host = (Name::literal("host.name"), format!("host{}", HOSTS - 1));
+        Properties::try_from(BTreeMap::from([host])).unwrap_or(said)
+    }
+
+    /// Hosts that take part in a service without a lease.
+    fn members(&mut self) -> Members {
+        let (mut members, sampler) = (Members::default(), &mut self.services);
+        for _ in 0..sampler.below(3) {
+            let name = format!("host{}", sampler.below(HOSTS as usize));
+            // So short a name is one.
+            drop(members.insert(&name, sampler.percent(80)));
+        }
+        members
     }
 }

@@ -189,7 +189,7 @@ impl Setting {
         if links {
             brokers.iter_mut().for_each(|broker| broker.mapper = "co-allocate");
         }
-        let services = options.services && !links && Stream::Services.sampler(chance).percent(30);
+        let services = !links && Stream::Services.sampler(chance).percent(30);
         if services {
             brokers.iter_mut().for_each(|broker| broker.mapper = MOVER);
         }

@@ -188,8 +188,10 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::RecallTold(_)
         | F::RequestForgotten(_)
         | F::NeedNoted(_)
+        | F::HostsNoted(_)
         | F::OrderPlaced(_)
         | F::OrderEnded(_)
+        | F::OrdersAdvised(_)
         | F::MapperAnswered(_)
         | F::Woken(_) => return Vec::new(),
     };

@@ -14,6 +14,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::journal::Journal as _;
 use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::wire::hosts::Hosts;
 use tenure_core::wire::message::{Envelope, Message, Sealed};
 use tenure_laws::{Auditor, Observation};
 
@@ -193,6 +194,10 @@ impl Watch {
             | Message::KeysNoted { .. }
             | Message::Need(_)
             | Message::Noted { .. }
+            | Message::Hosts(_)
+            | Message::HostsNoted { .. }
+            | Message::HostsChanged { .. }
+            | Message::Restate { .. }
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Credit { .. }
@@ -422,7 +427,18 @@ fn say(message: &Message) -> String {
         Message::Accept { request, offer } => format!("{kind} {request}: offer {offer}"),
         Message::Withdraw(request) => format!("{kind} {}", request.id),
         Message::Need(need) => format!("{kind} {} {}", need.service, need.revision),
-        Message::Noted { service, revision } => format!("{kind} {service} {revision}"),
+        Message::Noted { service, revision } | Message::HostsChanged { service, revision } => {
+            format!("{kind} {service} {revision}")
+        }
+        Message::Hosts(Hosts { service, revision, hosts }) => {
+            format!("{kind} {service} {revision}: {} hosts", hosts.len())
+        }
+        Message::HostsNoted { service, revision, contests } => {
+            format!("{kind} {service} {revision}: {} contests", contests.len())
+        }
+        Message::Restate { needs, hosts } => {
+            format!("{kind} {} needs, hosts of {}", needs.len(), hosts.len())
+        }
         Message::Refused { subject, refusal, offers } => {
             format!("{kind} {subject:?}: {refusal}, {} offers", offers.len())
         }

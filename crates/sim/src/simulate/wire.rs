@@ -259,6 +259,10 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::KeysNoted { .. }
         | Message::Need(_)
         | Message::Noted { .. }
+        | Message::Hosts(_)
+        | Message::HostsNoted { .. }
+        | Message::HostsChanged { .. }
+        | Message::Restate { .. }
         | Message::Join(_)
         | Message::Joined { .. }
         | Message::Waiting { .. }

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use tenure_config::{Override, Source};
 use tenure_core::actor::{Actor as _, Peers, Role, Setup, snapshot};
 use tenure_core::broker::Broker;
+use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::codec;
 use tenure_core::model::identity::{Scheme, Signer};
 use tenure_core::model::keys::KeyChain;
@@ -30,6 +31,7 @@ use tenure_node::api::moment::Moment;
 use tenure_node::journal::Reader;
 use tenure_node::net::card::{Card, SignedCard};
 use tenure_node::net::frame::{Frame, Hello};
+use tenure_node::net::task::{Command, Errand, Task, TaskEnd, TaskRefusal};
 use tenure_sim::workload::{Kind, Log};
 use tenure_tests::root;
 
@@ -128,6 +130,11 @@ fn card() -> SignedCard {
     SignedCard::sign(card, &signer(1), formats::key_chain())
 }
 
+fn command() -> Command {
+    let words = vec!["make".to_owned()];
+    Command { unit: UnitId(3), epoch: Epoch(5), user: None, words, timeout: Span::MINUTE }
+}
+
 fn frames() -> Vec<Vec<u8>> {
     let (here, there) = (signer(1).id(), signer(2).id());
     let frames = [
@@ -143,6 +150,8 @@ fn frames() -> Vec<Vec<u8>> {
         Frame::Where(here),
         Frame::Invitation(formats::invitation()),
         Frame::Endorsement(formats::endorsement()),
+        Frame::Task(Box::new(Task { keys: formats::key_chain(), errand: Errand::Run(command()) })),
+        Frame::TaskEnd(Box::new(TaskEnd::Refused(TaskRefusal::NoTenant(UnitId(3))))),
     ];
     frames.iter().map(|frame| frame.to_bytes()[4..].to_vec()).collect()
 }

@@ -13,6 +13,7 @@ use super::{Change, Endpoint, property};
 use crate::live::availability::AvailabilityArgs;
 use crate::live::delegation;
 use crate::live::recall::RecallArgs;
+use crate::live::removal::RemoveArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
@@ -74,8 +75,7 @@ pub(crate) enum SiteCommand {
     },
     /// Return a repaired unit from quarantine to service
     Reset(OneUnit),
-    /// Withdraw a unit for good that is idle and not delegated
-    Remove(OneUnit),
+    Remove(RemoveArgs),
     Delegate(delegation::OfSite),
     Delegations(delegation::Delegations),
     Withdraw(delegation::Withdraw),

@@ -1,5 +1,7 @@
 //! `urgency`: units go to whom they are worth most, and are taken from whom they are worth least.
 
+mod aged;
+mod holdings;
 mod ordering;
 pub mod policy;
 mod serving;
@@ -11,13 +13,14 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use self::ordering::Ordering;
-use self::policy::{Known, Percent, Policy};
+use self::policy::{Known, Policy};
 use self::serving::Serving;
 use self::standing::Standings;
 use super::place::Placement;
 use crate::broker::mapper::{BrokerMapper, Budget, Decision, Swing, View};
 use crate::broker::needs::KEPT;
 use crate::broker::orders::MAX_WINDOW;
+use crate::model::percent::Percent;
 use crate::model::time::Span;
 
 /// Serves the requests of services by what they are worth, as their needs say and a policy compares them. What is
@@ -53,6 +56,19 @@ pub struct Recalls {
     /// For how long units that are freed by an order are kept for it.
     #[serde(deserialize_with = "crate::mapper::lasting")]
     pub hold: Span,
+    /// Whether they are taken.
+    pub mode: Mode,
+}
+
+/// What becomes of orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// They are placed.
+    #[default]
+    Managed,
+    /// Nothing is taken: what would be ordered is recorded.
+    Advise,
 }
 
 impl<P> Urgency<P> {
@@ -73,9 +89,10 @@ impl Default for Recalls {
         Self {
             min_tenure: Span::MINUTE.times(30),
             budget: Some(Budget { percent: 10, window: Span::HOUR }),
-            stable_for: Span::MINUTE,
+            stable_for: Span::MINUTE.times(30),
             min_gain: 1,
             hold: Span::MINUTE.times(5),
+            mode: Mode::Managed,
         }
     }
 }
@@ -119,14 +136,17 @@ fn budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Budget>, 
 impl<P: Policy> BrokerMapper for Urgency<P> {
     fn decide(&self, view: &View) -> Decision {
         let mut standings = Standings::of(view, &self.policy, self.recall.stable_for);
-        let mut serving = Serving::new(view, self.placement);
-        let ended = serving.end_orders(&standings, self.recall.hold);
+        let mut serving = Serving::new(view, self.placement, &self.recall);
+        let ended = serving.end_orders(&standings);
         serving.serve(&mut standings, self.unstated.0);
         let mut ordering = Ordering::new(view, &standings, self.recall.min_gain);
         ordering.order(&serving);
         let Ordering { orders, blocked, .. } = ordering;
+        let waits = !blocked.is_empty();
         let choices = serving.choices(&orders, &blocked);
-        let wake = [standings.wake(), serving.wake()].into_iter().flatten().min();
+        let again = self.policy.changes_within().filter(|_| waits);
+        let again = again.map(|within| view.now().plus(within));
+        let wake = [standings.wake(), serving.wake(), again].into_iter().flatten().min();
         Decision {
             round: view.round(),
             choices,
@@ -138,6 +158,7 @@ impl<P: Policy> BrokerMapper for Urgency<P> {
     }
 
     fn swing(&self) -> Swing {
-        Swing { min_tenure: self.recall.min_tenure, budget: self.recall.budget }
+        let Recalls { min_tenure, budget, mode, .. } = self.recall;
+        Swing { min_tenure, budget, advise: mode == Mode::Advise }
     }
 }

@@ -8,8 +8,8 @@ use super::standing::{Own, Standing, Standings};
 use crate::broker::mapper::{Source, UnitOrder, View};
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::Constraints;
 use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
 use crate::service::steps::Kind;
 use crate::ticket::link::{AccountId, LinkHash};
 
@@ -105,7 +105,8 @@ impl<'a> Ordering<'a> {
         }
         let worth = self.standings.get(standing).lasting_claim(number);
         if worth.is_none() {
-            let why = "what it claims has yet to last".to_owned();
+            let until = self.standings.get(standing).lasts_from(number);
+            let why = format!("what it claims has yet to last, until {until}");
             self.blocked.entry(standing).or_insert(why);
         }
         Some(Claim { worth: worth?, standing, number, left })
@@ -117,14 +118,17 @@ impl<'a> Ordering<'a> {
         let kind = &claimant.want.kind;
         let left = self.left.get(&kind.resource).copied();
         if left.unwrap_or_else(|| self.view.moves_left(&kind.resource)) == 0 {
-            return Err(format!("no more units of `{}` may be moved now", kind.resource));
+            let until = self.view.moves_again(&kind.resource);
+            let until = until.map_or_else(String::new, |at| format!(", until {at}"));
+            return Err(format!("no more units of `{}` may be moved now{until}", kind.resource));
         }
         let sources: Vec<Source> = self.view.sources_of(&kind.resource).collect();
         let least = self.least(claimant, &suiting(&sources, kind));
         let Some(victim) = least else {
             return Err("no service has such units that can be recalled".to_owned());
         };
-        if victim.worth.saturating_add(self.min_gain) <= claim.worth {
+        let gains = victim.worth.saturating_add(self.min_gain) <= claim.worth;
+        if gains || mutant!(OrdersWithoutGain) {
             return Ok(victim);
         }
         let holder = self.standings.get(victim.standing).name();
@@ -140,10 +144,15 @@ impl<'a> Ordering<'a> {
         let victims = others.filter_map(|(at, of)| {
             let lost = self.lost.get(&at).copied().unwrap_or(0);
             let number = of.held.checked_sub(lost).filter(|number| *number > 0)?;
+            let urgency = of.urgency(number);
             let own = of.own.iter().filter(|own| suiting.contains(&own.grant.account));
-            let due = own.filter_map(|own| Some((self.due(own)?, own.grant.ticket)));
-            let (_, ticket) = due.min()?;
-            Some(Victim { worth: of.in_use(number), standing: at, ticket })
+            // Of those that are worth the same, the one that can be taken first.
+            let least = own.filter_map(|own| {
+                let due = self.due(own)?;
+                Some((of.in_use((number, urgency), own), due, own.grant.ticket))
+            });
+            let (worth, _, ticket) = least.min()?;
+            Some(Victim { worth, standing: at, ticket })
         });
         victims.min_by_key(|victim| (victim.worth, victim.standing))
     }
@@ -190,8 +199,7 @@ impl<'a> Ordering<'a> {
 
 /// The accounts whose units are of a kind.
 fn suiting(sources: &[Source], kind: &Kind) -> BTreeSet<AccountId> {
-    let mut requirements = Constraints::NONE;
-    requirements.extend(kind.requirement.clone());
+    let requirements = kind.requirements();
     let suits = |source: &&Source| {
         requirements.first_broken(&source.attributes, &Properties::default()).is_none()
     };

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+pub use super::aged::Aged;
+pub use super::holdings::{Holding, Holdings, UnitState};
 use crate::model::name::Name;
+use crate::model::percent::Percent;
 use crate::model::slice::SliceName;
+use crate::model::time::Span;
 
 /// One unit of a service, those that it has and those that it claims being numbered together.
 #[derive(Clone, Copy, Debug)]
@@ -25,13 +28,23 @@ pub struct Unit<'a> {
     pub total: u64,
     /// The largest part of any other type that the service has, in millionths.
     pub share: u64,
+    /// For how long the service has had it, extensions included; `None` if it claims it.
+    pub held_for: Option<Span>,
+    /// What all services have and lack.
+    pub holdings: &'a Holdings<'a>,
 }
 
 /// Makes services comparable.
 pub trait Policy: Send {
     /// What a unit is worth, on a scale of the policy's own: no more than the one before, and nothing if it is of no
-    /// use to its service.
+    /// use to its service. Of units with one number, one that is held may be worth less than one that is claimed.
     fn worth(&self, unit: &Unit<'_>) -> u64;
+
+    /// Within what time worths change by themselves, if they do: as long as something is claimed, they are compared
+    /// again that often.
+    fn changes_within(&self) -> Option<Span> {
+        None
+    }
 }
 
 /// The policies that come with Tenure, by name.
@@ -44,6 +57,8 @@ pub enum Known {
     Shares(Shares),
     /// See [`Drf`].
     Drf(Drf),
+    /// See [`Aged`].
+    Aged(Aged),
 }
 
 impl Default for Known {
@@ -58,14 +73,22 @@ impl Policy for Known {
             Self::Priority(policy) => policy.worth(unit),
             Self::Shares(policy) => policy.worth(unit),
             Self::Drf(policy) => policy.worth(unit),
+            Self::Aged(policy) => policy.worth(unit),
+        }
+    }
+
+    fn changes_within(&self) -> Option<Span> {
+        match self {
+            Self::Aged(policy) => policy.changes_within(),
+            Self::Priority(_) | Self::Shares(_) | Self::Drf(_) => None,
         }
     }
 }
 
 /// Settings by service: `"guest/service"`, or `"guest"` for all of a guest's.
-type ByService<T> = BTreeMap<String, T>;
+pub(super) type ByService<T> = BTreeMap<String, T>;
 
-fn of_service<T: Copy>(settings: &ByService<T>, unit: &Unit<'_>) -> Option<T> {
+pub(super) fn of_service<T: Copy>(settings: &ByService<T>, unit: &Unit<'_>) -> Option<T> {
     let one = settings.get(&format!("{}/{}", unit.guest, unit.service));
     one.or_else(|| settings.get(unit.guest.as_str())).copied()
 }
@@ -96,8 +119,8 @@ pub struct Shares {
     most: ByService<Percent>,
 }
 
-/// What the units of a share are worth more than others.
-const GUARANTEED: u64 = 1 << 32;
+/// What the units of a share are worth more than others: more than any urgency that counts.
+const GUARANTEED: u64 = 1_000_000;
 
 impl Policy for Shares {
     fn worth(&self, unit: &Unit<'_>) -> u64 {
@@ -107,7 +130,7 @@ impl Policy for Shares {
             return 0;
         }
         let guaranteed = of_service(&self.service, unit).is_some_and(within);
-        u64::from(unit.urgency) + if guaranteed { GUARANTEED } else { 0 }
+        u64::from(unit.urgency).min(GUARANTEED - 1) + if guaranteed { GUARANTEED } else { 0 }
     }
 }
 
@@ -134,29 +157,10 @@ impl Policy for Drf {
     }
 }
 
-/// A part of something, in percent: `"40%"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Percent(pub u32);
-
-impl std::str::FromStr for Percent {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
-        let number = number.filter(|percent| *percent <= 100);
-        number.map(Self).ok_or_else(|| format!("`{text}` is no percentage, such as 40%"))
-    }
-}
-
-impl<'de> Deserialize<'de> for Percent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::time::Time;
 
     fn name(text: &'static str) -> Name {
         Name::literal(text)
@@ -170,6 +174,7 @@ mod tests {
         share: u64,
     ) -> Vec<u64> {
         let (guest, service, resource) = (name("lab"), name(service), name("node"));
+        let holdings = Holdings::new(Time::from_secs(0), Vec::new());
         let unit = |(number, &urgency): (u32, &u32)| {
             policy.worth(&Unit {
                 guest: &guest,
@@ -179,6 +184,8 @@ mod tests {
                 urgency,
                 total: 10,
                 share,
+                held_for: None,
+                holdings: &holdings,
             })
         };
         (1..).zip(urgencies).map(unit).collect()
@@ -201,6 +208,7 @@ mod tests {
         let guaranteed = GUARANTEED + 5;
         assert_eq!(worths(&policy, "web", &[5, 5, 5, 5], 0), [guaranteed, guaranteed, 5, 0]);
         assert_eq!(worths(&policy, "batch", &[9, 9, 9, 9], 0), [9, 9, 9, 0]);
+        assert_eq!(worths(&policy, "batch", &[u32::MAX], 0), [GUARANTEED - 1]);
         assert_eq!(worths(&policy, "web", &[0], 0), [0], "what is idle is not kept by a share");
     }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 
 use super::policy::Unit;
 use super::standing::{Standings, is_freed, kind_of, names_service, nobodys};
+use super::{Mode, Recalls};
 use crate::broker::mapper::{
     Allocation, Choice, OpenOrder, OrderEnd, OrderOutcome, OrderState, UnitOrder, Verdict, View,
 };
@@ -13,10 +14,11 @@ use crate::mapper::place::Placement;
 use crate::mapper::queue::{Queue, Round, extends};
 use crate::model::name::Name;
 use crate::model::property::Properties;
-use crate::model::resource::Constraints;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
 use crate::ticket::link::LinkHash;
+use crate::wire::need::{SERVICE, URGENCY};
 use crate::wire::offer::{Reply, Waiting};
 use crate::wire::proviso::{History, Provisos};
 use crate::wire::refusal::Refusal;
@@ -35,6 +37,9 @@ pub(super) struct Serving<'a> {
     ended: Vec<u64>,
     delivered: Vec<OrderEnd>,
     wake: Option<Time>,
+    /// For how long what was freed for an order is kept for it.
+    hold: Span,
+    mode: Mode,
 }
 
 /// What is served in the order of its worth.
@@ -48,7 +53,7 @@ enum Turn<'a> {
 }
 
 impl<'a> Serving<'a> {
-    pub(super) fn new(view: &'a View, placement: Placement) -> Self {
+    pub(super) fn new(view: &'a View, placement: Placement, recall: &Recalls) -> Self {
         Self {
             view,
             round: Round::new(view, placement, Queue::Wait),
@@ -59,12 +64,17 @@ impl<'a> Serving<'a> {
             ended: Vec::new(),
             delivered: Vec::new(),
             wake: None,
+            hold: recall.hold,
+            mode: recall.mode,
         }
     }
 
     /// The orders that nobody needs any more: what is claimed is less, or what was freed was not taken up.
-    pub(super) fn end_orders(&mut self, standings: &Standings<'a>, hold: Span) -> Vec<OrderEnd> {
+    pub(super) fn end_orders(&mut self, standings: &Standings<'a>) -> Vec<OrderEnd> {
         let mut ends = Vec::new();
+        if mutant!(OrdersNeverEnd) {
+            return ends;
+        }
         let mut kept: BTreeMap<Option<usize>, u32> = BTreeMap::new();
         // What is furthest stays first.
         let mut orders: Vec<_> = self.view.orders().iter().collect();
@@ -74,7 +84,7 @@ impl<'a> Serving<'a> {
             let claimed = at.map_or(0, |at| standings.get(at).claimed());
             let kept = kept.entry(at).or_default();
             let reason = match open.state {
-                OrderState::Freed { at } if at.plus(hold) <= self.view.now() => {
+                OrderState::Freed { at } if at.plus(self.hold) <= self.view.now() => {
                     "what was freed was not taken up in time"
                 }
                 OrderState::Freed { .. } | OrderState::Placed | OrderState::Recalled { .. }
@@ -108,7 +118,8 @@ impl<'a> Serving<'a> {
             } else if names_service(request) && is_plain(request) {
                 self.choices.push(waits(request, "what its service wants is not known".to_owned()));
             } else {
-                turns.push((self.worth_of_nobodys(standings, unstated), Turn::Plain(request)));
+                let urgency = stated_by(request).unwrap_or(unstated);
+                turns.push((self.worth_of_nobodys(standings, urgency), Turn::Plain(request)));
             }
         }
         for (number, open) in view.orders().iter().filter(|(_, open)| is_freed(open)) {
@@ -157,6 +168,8 @@ impl<'a> Serving<'a> {
             urgency,
             total: 1,
             share: 0,
+            held_for: None,
+            holdings: standings.holdings(),
         };
         standings.policy().worth(&unit)
     }
@@ -234,10 +247,11 @@ impl<'a> Serving<'a> {
     /// Keeps what was freed for an order from those to whom it is worth less.
     fn keep(&mut self, open: &OpenOrder) {
         let now = self.view.now();
-        let mut requirements = Constraints::NONE;
-        requirements.extend(open.order.kind.requirement.clone());
+        if let OrderState::Freed { at } = open.state {
+            self.wake = self.wake.into_iter().chain([at.plus(self.hold)]).min();
+        }
         let item = Item {
-            requirements,
+            requirements: open.order.kind.requirements(),
             min_units: NonZeroU32::MIN,
             ..Item::new(open.order.kind.resource.clone(), open.order.units)
         };
@@ -255,7 +269,9 @@ impl<'a> Serving<'a> {
             history: History::first(now),
             receipts: Vec::new(),
         };
-        if let Ok(found) = self.round.draft.begins(&request, now, self.placement) {
+        if let Ok(found) = self.round.draft.begins(&request, now, self.placement)
+            && !mutant!(FreedForAnybody)
+        {
             self.round.draft.book(&request, &found);
         }
     }
@@ -307,14 +323,17 @@ impl<'a> Serving<'a> {
     fn waits_for(&self, request: &Request, new: &[UnitOrder], blocked: Option<&String>) -> String {
         let kind = kind_of(request);
         let open = self.view.orders().iter().filter(|(number, _)| !self.has_ended(*number));
-        let orders = open.map(|(_, open)| &open.order).chain(new);
-        let mine = orders.filter(|order| {
+        let is_mine = |order: &&UnitOrder| {
             order.claimant.guest == request.id.origin
-                && Some(order.claimant.service.as_str())
-                    == request.properties.get(crate::wire::need::SERVICE)
+                && Some(order.claimant.service.as_str()) == request.properties.get(SERVICE)
                 && Some(&order.kind) == kind.as_ref()
+        };
+        let open = open.filter(|(_, open)| is_mine(&&open.order)).map(|(number, open)| {
+            let ordered = in_words(&open.order, Mode::Managed);
+            format!("{ordered} (order {number}, due {})", open.due)
         });
-        let mine: Vec<String> = mine.map(in_words).collect();
+        let new = new.iter().filter(is_mine).map(|order| in_words(order, self.mode));
+        let mine: Vec<String> = open.chain(new).collect();
         if !mine.is_empty() {
             return mine.join(", ");
         }
@@ -322,9 +341,18 @@ impl<'a> Serving<'a> {
     }
 }
 
-fn in_words(order: &UnitOrder) -> String {
+/// How urgent the units of a request are, if it says so.
+fn stated_by(request: &Request) -> Option<u32> {
+    request.properties.get(URGENCY)?.parse().ok()
+}
+
+fn in_words(order: &UnitOrder, mode: Mode) -> String {
     let UnitOrder { units, holder, claim, worth, .. } = order;
-    format!("{units} ordered of {}, worth {claim} here and {worth} there", holder.service)
+    let ordered = match mode {
+        Mode::Managed => "ordered",
+        Mode::Advise => "would be ordered",
+    };
+    format!("{units} {ordered} of {}, worth {claim} here and {worth} there", holder.service)
 }
 
 /// Whether tickets are asked for, for one kind of units.

@@ -1,12 +1,15 @@
 //! How services stand: what they want and have of a kind of units, and what that is worth.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use super::holdings::{Holdings, held_for};
 use super::policy::{Policy, Unit};
 use crate::broker::mapper::{Grant, KnownNeed, NeedView, OpenOrder, OrderState, ServiceId, View};
 use crate::model::name::Name;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
 use crate::service::steps::{Kind, Steps};
 use crate::ticket::link::LinkHash;
 use crate::wire::need::{SERVICE, Want};
@@ -18,6 +21,7 @@ pub(super) struct Standings<'a> {
     policy: &'a dyn Policy,
     /// By service and kind.
     places: BTreeMap<(&'a ServiceId, &'a Kind), usize>,
+    holdings: Rc<Holdings<'a>>,
     wake: Option<Time>,
 }
 
@@ -33,11 +37,14 @@ pub(super) struct Standing<'a> {
     /// How many units are ordered for it.
     pub(super) ordered: u32,
     policy: &'a dyn Policy,
+    holdings: Rc<Holdings<'a>>,
     total: u64,
     share: u64,
     /// What it wanted of late, and whether that is known for as long as it has to be.
     recent: Vec<Steps>,
     stable: bool,
+    need: &'a KnownNeed,
+    stable_for: Span,
 }
 
 /// The units of a ticket that stay as things are.
@@ -48,8 +55,10 @@ pub(super) struct Own<'a> {
 
 impl<'a> Standings<'a> {
     pub(super) fn of(view: &'a View, policy: &'a dyn Policy, stable_for: Span) -> Self {
-        let staying = staying(view.orders());
+        let (staying, ordered) = (staying(view.orders()), ordered(view.orders()));
+        let mut totals: BTreeMap<&Name, u64> = BTreeMap::new();
         let since = view.now().minus(stable_for);
+        let holdings = Rc::new(Holdings::of(view));
         let mut all = Vec::new();
         for NeedView { id, guest, need } in view.needs() {
             let first = all.len();
@@ -57,8 +66,9 @@ impl<'a> Standings<'a> {
                 let own = own(view, want, &staying);
                 let held = own.iter().map(|own| own.units).sum::<u32>() + want.elsewhere;
                 let (recent, stable) = recent(need, &want.kind, since);
-                let total = view.units_of(&want.kind.resource);
-                let (ordered, share) = (ordered(view.orders(), id, &want.kind), 0);
+                let resource = &want.kind.resource;
+                let total = *totals.entry(resource).or_insert_with(|| view.units_of(resource));
+                let ordered = ordered.get(&(id, &want.kind)).copied().unwrap_or(0);
                 all.push(Standing {
                     id,
                     guest,
@@ -67,16 +77,19 @@ impl<'a> Standings<'a> {
                     held,
                     ordered,
                     policy,
+                    holdings: Rc::clone(&holdings),
                     total,
-                    share,
+                    share: 0,
                     recent,
                     stable,
+                    need,
+                    stable_for,
                 });
             }
             set_shares(&mut all[first..]);
         }
         let places = all.iter().enumerate().map(|(at, s)| ((s.id, &s.want.kind), at)).collect();
-        Self { places, policy, wake: wake(view, stable_for), all }
+        Self { places, policy, holdings, wake: wake(view, stable_for), all }
     }
 
     /// When a need will have been as it is for long enough.
@@ -88,6 +101,10 @@ impl<'a> Standings<'a> {
         self.policy
     }
 
+    pub(super) fn holdings(&self) -> &Holdings<'a> {
+        &self.holdings
+    }
+
     pub(super) fn all(&self) -> &[Standing<'a>] {
         &self.all
     }
@@ -97,7 +114,7 @@ impl<'a> Standings<'a> {
     }
 
     pub(super) fn place(&self, id: &ServiceId, kind: &Kind) -> Option<usize> {
-        self.places.iter().find(|((of, its), _)| *of == id && *its == kind).map(|(_, at)| *at)
+        self.places.get(&(id, kind)).copied()
     }
 
     /// The service that a request is for: that which it names, if it is for one kind of units.
@@ -118,15 +135,20 @@ impl Standing<'_> {
         format!("{}/{}", self.guest, self.id.service)
     }
 
-    /// What a unit that it has is worth to it: the most that it was of late.
-    pub(super) fn in_use(&self, number: u32) -> u64 {
-        let urgency = self.recent.iter().map(|steps| steps.urgency(number)).max().unwrap_or(0);
-        self.worth(number, urgency)
+    /// How urgent a unit that it has is to it: the most that it was of late.
+    pub(super) fn urgency(&self, number: u32) -> u32 {
+        self.recent.iter().map(|steps| steps.urgency(number)).max().unwrap_or(0)
+    }
+
+    /// What a unit of that urgency is worth to it that it has by a ticket.
+    pub(super) fn in_use(&self, (number, urgency): (u32, u32), own: &Own<'_>) -> u64 {
+        let held_for = held_for(self.holdings.now(), own.grant.since);
+        self.worth(number, urgency, Some(held_for))
     }
 
     /// What a unit that it claims is worth to it now.
     pub(super) fn claim(&self, number: u32) -> Option<u64> {
-        Some(self.worth(number, self.want.steps.claim(number)?))
+        Some(self.worth(number, self.want.steps.claim(number)?, None))
     }
 
     /// The same by the least that it was of late; none if it was not claimed all the time.
@@ -134,7 +156,19 @@ impl Standing<'_> {
         let claims: Option<Vec<u32>> =
             self.recent.iter().map(|steps| steps.claim(number)).collect();
         let least = claims.filter(|_| self.stable)?.into_iter().min()?;
-        Some(self.worth(number, least))
+        Some(self.worth(number, least, None))
+    }
+
+    /// When it will have claimed a unit for long enough, if nothing changes.
+    pub(super) fn lasts_from(&self, number: u32) -> Time {
+        let is_claimed = |steps: &Steps| steps.claim(number).is_some();
+        let earlier = self.need.before.iter().rev();
+        let without = earlier.filter(|earlier| {
+            let of_kind = earlier.wants.iter().find(|(kind, _)| *kind == self.want.kind);
+            !of_kind.is_some_and(|(_, steps)| is_claimed(steps))
+        });
+        let since = without.map(|earlier| earlier.until).next().unwrap_or(self.need.known_since);
+        since.plus(self.stable_for)
     }
 
     /// How many units it claims beside those that it has.
@@ -142,7 +176,7 @@ impl Standing<'_> {
         self.want.steps.claimed(self.held)
     }
 
-    fn worth(&self, number: u32, urgency: u32) -> u64 {
+    fn worth(&self, number: u32, urgency: u32, held_for: Option<Span>) -> u64 {
         self.policy.worth(&Unit {
             guest: self.guest,
             service: &self.id.service,
@@ -151,12 +185,17 @@ impl Standing<'_> {
             urgency,
             total: self.total,
             share: self.share,
+            held_for,
+            holdings: &self.holdings,
         })
     }
 }
 
 /// Each service's largest part of any other type.
 fn set_shares(of_one: &mut [Standing<'_>]) {
+    if of_one.len() < 2 {
+        return;
+    }
     let part = |s: &Standing<'_>| u64::from(s.held) * 1_000_000 / s.total.max(1);
     let parts: Vec<(Name, u64)> =
         of_one.iter().map(|s| (s.want.kind.resource.clone(), part(s))).collect();
@@ -167,7 +206,7 @@ fn set_shares(of_one: &mut [Standing<'_>]) {
 }
 
 /// How many units of tickets stay once all orders are carried out, of those with orders.
-fn staying(orders: &[(u64, OpenOrder)]) -> BTreeMap<LinkHash, u32> {
+pub(super) fn staying(orders: &[(u64, OpenOrder)]) -> BTreeMap<LinkHash, u32> {
     let mut staying = BTreeMap::new();
     for (_, open) in orders {
         let stay = staying.entry(open.order.ticket).or_insert(open.stay);
@@ -177,7 +216,11 @@ fn staying(orders: &[(u64, OpenOrder)]) -> BTreeMap<LinkHash, u32> {
 }
 
 /// The units that a service has by tickets that are not over. What goes on from another ticket counts with that.
-fn own<'a>(view: &'a View, want: &Want, staying: &BTreeMap<LinkHash, u32>) -> Vec<Own<'a>> {
+pub(super) fn own<'a>(
+    view: &'a View,
+    want: &Want,
+    staying: &BTreeMap<LinkHash, u32>,
+) -> Vec<Own<'a>> {
     let now = view.now();
     let named = want.tickets.iter().filter_map(|ticket| view.grant(*ticket));
     let out = |grant: &&Grant| !grant.returned && now < grant.term.end();
@@ -190,15 +233,20 @@ fn own<'a>(view: &'a View, want: &Want, staying: &BTreeMap<LinkHash, u32>) -> Ve
     };
     let mut own: Vec<Own<'a>> = Vec::new();
     for grant in grants.iter().copied().filter(|grant| !goes_on(grant)) {
-        let stay = staying.get(&grant.ticket).copied().unwrap_or(u32::MAX);
+        let stay = staying.get(&grant.ticket).filter(|_| !mutant!(OrderedIsHeld));
+        let stay = stay.copied().unwrap_or(u32::MAX);
         own.push(Own { grant, units: grant.units.min(stay) });
     }
     own
 }
 
-fn ordered(orders: &[(u64, OpenOrder)], id: &ServiceId, kind: &Kind) -> u32 {
-    let of = |open: &&OpenOrder| open.order.claimant == *id && open.order.kind == *kind;
-    orders.iter().map(|(_, open)| open).filter(of).map(|open| open.order.units.get()).sum()
+/// How many units are ordered for services, by kind.
+fn ordered(orders: &[(u64, OpenOrder)]) -> BTreeMap<(&ServiceId, &Kind), u32> {
+    let mut ordered = BTreeMap::new();
+    for (_, OpenOrder { order, .. }) in orders {
+        *ordered.entry((&order.claimant, &order.kind)).or_default() += order.units.get();
+    }
+    ordered
 }
 
 /// What was wanted of late. A use counts by all that is known, a claim only if enough is.
@@ -227,8 +275,7 @@ fn service_of(request: &Request) -> Option<ServiceId> {
 /// The kind of units that a request is for, if it is for one.
 pub(super) fn kind_of(request: &Request) -> Option<Kind> {
     let [item] = request.items.as_slice() else { return None };
-    let requirement = item.requirements.iter().next().cloned();
-    Some(Kind { resource: item.resource.clone(), requirement })
+    Some(item.kind())
 }
 
 /// Whether a request says for which service it is.

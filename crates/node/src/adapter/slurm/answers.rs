@@ -1,11 +1,13 @@
 //! What `scontrol` and `squeue` of Slurm print, as far as it is used. The formats are those of Slurm 22.05.
 
+use super::super::queue::elements;
+
 /// What a mark begins with that tells nodes of ours, and reasons of ours, from others.
 pub(crate) const OURS: &str = "tenure:";
 
 /// The columns that `squeue` is asked for: state, nodes, processors, time of submission, partitions, elements of
-/// an array, reason. The reason comes last, since it is a text.
-pub(crate) const COLUMNS: &str = "%T|%D|%C|%V|%P|%K|%r";
+/// an array, reason, licences, features. Features come last, since they may be alternatives: `big|old`.
+pub(crate) const COLUMNS: &str = "%T|%D|%C|%V|%P|%K|%r|%W|%f";
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) partitions: Vec<String>,
     /// How many of its processors jobs have.
     pub(crate) allocated: u32,
+    /// What jobs can ask of it.
+    pub(crate) features: Vec<String>,
     /// Who has claimed it, if somebody has.
     pub(crate) comment: String,
     /// Why it is down or drained.
@@ -42,6 +46,7 @@ fn node(line: &str) -> Option<Node> {
         states: words("State", '+'),
         partitions: words("Partitions", ','),
         allocated: word("CPUAlloc").parse().ok()?,
+        features: words("ActiveFeatures", ','),
         comment: word("Comment"),
         reason: word("Reason"),
     })
@@ -57,6 +62,11 @@ impl Node {
     /// Whether it is in a state, or has a flag.
     pub(crate) fn is(&self, state: &str) -> bool {
         self.states.iter().any(|one| one == state)
+    }
+
+    /// The mark of its unit, if it is one of ours and has jobs.
+    pub(crate) fn busy(&self) -> Option<&str> {
+        self.comment.strip_prefix(OURS).filter(|_| self.allocated > 0)
     }
 
     /// Whether jobs can begin on it.
@@ -103,6 +113,10 @@ pub(crate) struct Job {
     pub(crate) partition: String,
     /// How many there are of it.
     pub(crate) elements: u64,
+    /// The licences that it asks for: `matlab:2,fluent@server:1`.
+    pub(crate) licences: String,
+    /// The features that it asks for, as an expression of Slurm's.
+    pub(crate) features: String,
     pub(crate) reason: String,
 }
 
@@ -118,19 +132,20 @@ pub(crate) fn jobs(text: &str) -> Result<Vec<Job>, String> {
 }
 
 fn job(line: &str) -> Option<Job> {
-    let mut columns = line.splitn(7, '|');
+    let mut columns = line.splitn(9, '|');
     let mut next = || columns.next().map(str::trim);
     let pending = next()? == "PENDING";
     let (nodes, cpus) = (next()?.parse().ok()?, next()?.parse().ok()?);
     let submitted = next()?.parse().ok()?;
     let partition = next()?.split(',').next()?.to_owned();
-    let elements = if pending { elements(next()?)? } else { next().map(|_| 1)? };
-    Some(Job { pending, nodes, cpus, submitted, partition, elements, reason: next()?.to_owned() })
+    let elements = if pending { count(next()?)? } else { next().map(|_| 1)? };
+    let (reason, licences, features) = (next()?.to_owned(), next()?.to_owned(), next()?.to_owned());
+    Some(Job { pending, nodes, cpus, submitted, partition, elements, licences, features, reason })
 }
 
 /// How many elements a text such as `1,3,5-9:2%4` names, of which at most the number after `%` run together; one
 /// of what is no array.
-fn elements(text: &str) -> Option<u64> {
+fn count(text: &str) -> Option<u64> {
     if text == "N/A" {
         return Some(1);
     }
@@ -139,21 +154,32 @@ fn elements(text: &str) -> Option<u64> {
         None => (text, u64::MAX),
     };
     let text = text.trim_start_matches('[').trim_end_matches(']');
-    let counts = text.split(',').map(|part| {
-        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-        Some(last.checked_sub(first)?.checked_div(step.parse().ok()?)? + 1)
-    });
-    Some(counts.sum::<Option<u64>>()?.min(most))
+    Some(elements(text)?.min(most))
 }
 
 impl Job {
-    /// Whether it waits for nodes, and would begin if there were more of them; not one that is held, depends on
-    /// another, or is beyond a limit.
-    pub(crate) fn waits_for_nodes(&self) -> bool {
-        let reasons =
-            ["None", "Resources", "Priority", "ReqNodeNotAvail", "Nodes required for job"];
-        self.pending && reasons.iter().any(|reason| self.reason.starts_with(reason))
+    /// Whether it asks for a feature, be it beside others or instead of them.
+    pub(crate) fn asks_for(&self, feature: &str) -> bool {
+        let is_word = |c: char| c.is_alphanumeric() || "_-.=".contains(c);
+        self.features.split(|c| !is_word(c)).any(|word| word == feature)
+    }
+
+    /// Whether it asks for a licence.
+    pub(crate) fn asks_for_licence(&self, licence: &str) -> bool {
+        let all = self.licences.split(',').filter_map(|one| one.split([':', '@']).next());
+        all.into_iter().any(|one| one == licence)
+    }
+
+    /// Whether it waits for nodes, and would begin if there were more of them with so many processors; not one that is
+    /// held, depends on another, or is beyond a limit.
+    pub(crate) fn waits_for_nodes(&self, cpus: Option<u64>) -> bool {
+        let is = |reasons: &[&str]| reasons.iter().any(|of| self.reason.starts_with(of));
+        let each = self.cpus.div_ceil(self.nodes.max(1));
+        // The nodes that there are may be of another shape than units, or there are none yet.
+        let fits = cpus.map(|cpus| each <= cpus);
+        let waits = is(&["None", "Resources", "Priority"])
+            || (is(&["ReqNodeNotAvail", "Nodes required for job"]) && fits != Some(false))
+            || (is(&["PartitionConfig"]) && fits == Some(true));
+        self.pending && waits
     }
 }

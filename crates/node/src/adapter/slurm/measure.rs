@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::model::name::Name;
-use tenure_core::service::kpi::{Kpi, Kpis};
-use tenure_expr::Quantity;
+use tenure_core::service::kpi::Kpis;
+use tenure_core::service::member::{BadMembers, Members};
 
+use super::super::queue::{Figures, first};
 use super::answers::{Job, Node, OURS};
 
 /// What is counted.
@@ -18,80 +18,90 @@ pub(crate) struct Counted<'a> {
     pub(crate) cpus: Option<u64>,
     /// In seconds since 1970.
     pub(crate) now: i64,
+    /// Features that units are counted by; a node or a job with several counts for the first.
+    pub(crate) features: &'a [String],
+    /// Licences that pending jobs are counted by, likewise.
+    pub(crate) licences: &'a [String],
 }
 
-/// What is counted of a partition.
+/// What is counted of the pending jobs of a partition.
 #[derive(Clone, Copy, Debug, Default)]
-struct Figures {
-    units: u64,
-    busy: u64,
-    /// Units of jobs that have some for themselves.
-    whole: u64,
+struct Counts {
+    figures: Figures,
     /// Processors of jobs that share units.
     shared: u64,
-    oldest_wait: i64,
 }
 
 impl Counted<'_> {
     /// The KPIs: `units`, `busy-units`, `pending-units` and `oldest-wait` of each partition. A node or a job in
-    /// several partitions counts in the first of them.
+    /// several partitions counts in the first of them; likewise with features and licences, which are labels.
     pub(crate) fn kpis(&self, nodes: &[Node], jobs: &[Job]) -> Kpis {
-        let mut all: BTreeMap<&str, Figures> = BTreeMap::new();
-        all.extend(self.partition.map(|partition| (partition, Figures::default())));
+        let mut all: BTreeMap<(&str, &str, &str), Counts> = BTreeMap::new();
+        all.extend(self.partition.map(|partition| ((partition, "", ""), Counts::default())));
         for node in nodes.iter().filter(|node| self.counts(node)) {
             let partition = self.partition.or(node.partitions.first().map(String::as_str));
-            let figures = all.entry(partition.unwrap_or_default()).or_default();
+            let feature = first(self.features, |of| node.features.iter().any(|has| has == of));
+            let Counts { figures, .. } =
+                all.entry((partition.unwrap_or_default(), feature, "")).or_default();
             figures.units += 1;
             figures.busy += u64::from(node.allocated > 0);
         }
-        for job in jobs.iter().filter(|job| job.waits_for_nodes()) {
+        for job in jobs.iter().filter(|job| job.waits_for_nodes(self.cpus)) {
             if self.partition.is_some_and(|partition| partition != job.partition) {
                 continue;
             }
-            let figures = all.entry(&job.partition).or_default();
+            let feature = first(self.features, |of| job.asks_for(of));
+            let licence = first(self.licences, |of| job.asks_for_licence(of));
+            let of_job = (job.partition.as_str(), feature, licence);
+            let Counts { figures, shared } = all.entry(of_job).or_default();
             match self.cpus {
                 Some(_) if job.nodes <= 1 => {
-                    figures.shared += job.cpus.saturating_mul(job.elements);
+                    *shared += job.cpus.saturating_mul(job.elements);
                 }
-                Some(_) | None => figures.whole += job.nodes.max(1).saturating_mul(job.elements),
+                Some(_) | None => figures.pending += job.nodes.max(1).saturating_mul(job.elements),
             }
             figures.oldest_wait = figures.oldest_wait.max(self.now.saturating_sub(job.submitted));
         }
         if all.is_empty() {
-            all.insert("", Figures::default());
+            all.insert(("", "", ""), Counts::default());
         }
         let mut kpis = Kpis::default();
-        for (partition, figures) in all {
-            self.enter(partition, figures, &mut kpis);
+        for ((partition, feature, licence), Counts { mut figures, shared }) in all {
+            let shared = shared.div_ceil(self.cpus.unwrap_or(1).max(1));
+            figures.pending = figures.pending.saturating_add(shared);
+            let labels = [("partition", partition), ("feature", feature), ("licence", licence)];
+            figures.enter(&labels, &mut kpis);
         }
         kpis
     }
 
-    /// Nodes that are going are not there any more.
-    fn counts(&self, node: &Node) -> bool {
-        let gone = ["DOWN", "DRAIN"].iter().any(|state| node.is(state))
-            || (node.is("FUTURE") && !node.is_forgotten());
-        let ours = !self.ours || node.comment.starts_with(OURS);
-        let inside = |partition: &str| node.partitions.iter().any(|one| one == partition);
-        !gone && ours && self.partition.is_none_or(inside)
+    /// The nodes that no unit has become, by the names of their hosts, and whether they count.
+    pub(crate) fn statics(&self, nodes: &[Node]) -> Result<Members, BadMembers> {
+        let mut members = Members::default();
+        let others = nodes.iter().filter(|node| !node.is("FUTURE") && !is_ours(node));
+        for node in others.filter(|node| self.is_inside(node)) {
+            members.insert(&node.name, !is_gone(node))?;
+        }
+        Ok(members)
     }
 
-    fn enter(&self, partition: &str, figures: Figures, kpis: &mut Kpis) {
-        let Figures { units, busy, whole, shared, oldest_wait } = figures;
-        let pending = whole.saturating_add(shared.div_ceil(self.cpus.unwrap_or(1).max(1)));
-        let number = |count: u64| Quantity::number(i64::try_from(count).unwrap_or(i64::MAX));
-        let wait = Quantity::microseconds(oldest_wait.saturating_mul(1_000_000));
-        for (name, value) in [
-            ("units", number(units)),
-            ("busy-units", number(busy)),
-            ("pending-units", number(pending)),
-            ("oldest-wait", wait),
-        ] {
-            let plain = Kpi::plain(Name::literal(name));
-            // A partition whose name cannot be a label has none.
-            let labelled = plain.clone().with(Name::literal("partition"), partition);
-            let kpi = labelled.ok().filter(|_| !partition.is_empty()).unwrap_or(plain);
-            kpis.insert(kpi, value);
-        }
+    fn counts(&self, node: &Node) -> bool {
+        !is_gone(node) && (!self.ours || is_ours(node)) && self.is_inside(node)
     }
+
+    fn is_inside(&self, node: &Node) -> bool {
+        let inside = |partition: &str| node.partitions.iter().any(|one| one == partition);
+        self.partition.is_none_or(inside)
+    }
+}
+
+/// Nodes that are going are not there any more.
+fn is_gone(node: &Node) -> bool {
+    let gone = ["DOWN", "DRAIN"].iter().any(|state| node.is(state));
+    gone || (node.is("FUTURE") && !node.is_forgotten())
+}
+
+/// Whether a unit has become it.
+fn is_ours(node: &Node) -> bool {
+    node.comment.starts_with(OURS)
 }

@@ -10,23 +10,25 @@ mod nodes;
 mod words;
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::Deserialize;
 use tenure_core::driver::DriverError;
 use tenure_core::model::property::Properties;
-use tenure_core::service::kpi::Kpis;
+use tenure_core::service::label_map::LabelMap;
+use tenure_core::service::member::Members;
 use tenure_core::service_manager::services::Found;
 
-use self::answers::Job;
+use self::answers::{Job, Node};
 use self::control::Control;
 use self::measure::Counted;
 use self::nodes::{Kind, Nodes};
 use self::words::{NodeName, NodeWords};
-use super::command::{Every, Program, Programs};
+use super::command::{CommandPlace, Every, Programs, short};
 use super::joins::Tenancy;
 use super::registry::Place;
-use super::{Adapter, AdapterError, Sensed};
+use super::tools::Tools;
+use super::{Act, Adapter, AdapterError, Sensed, drain, queue};
 use crate::driver::exec::Timeout;
 use crate::driver::programs::Command;
 use crate::driver::record::Record;
@@ -42,9 +44,12 @@ pub(super) struct Settings {
     #[serde(default)]
     every: Every,
     /// For each command of Slurm.
-    #[serde(default = "seconds")]
+    #[serde(default = "short")]
     timeout: Timeout,
     partition: Option<String>,
+    /// Whether nodes that it has beside the units are static units of the service.
+    #[serde(default, rename = "static")]
+    statics: bool,
     /// How many processors a unit has.
     cpus: Option<u64>,
     /// Names of nodes that are in `slurm.conf` with `State=FUTURE`.
@@ -53,15 +58,18 @@ pub(super) struct Settings {
     /// What created nodes are like, if nodes are created.
     node: Option<NodeWords>,
     /// For how long jobs may end when a unit is left.
-    #[serde(default = "minutes")]
+    #[serde(default = "drain::usual")]
     drain: Timeout,
     /// Within which time a node that was joined is ready for jobs.
-    #[serde(default = "few_minutes")]
+    #[serde(default = "drain::usual_ready")]
     ready: Timeout,
     start: Option<Command>,
     stop: Option<Command>,
     node_start: Option<Command>,
     node_stop: Option<Command>,
+    /// Where those two run.
+    #[serde(default)]
+    place: CommandPlace,
     /// For the programs above.
     #[serde(default)]
     step_timeout: Timeout,
@@ -71,29 +79,35 @@ fn usual_conf() -> PathBuf {
     PathBuf::from("/etc/slurm/slurm.conf")
 }
 
-fn seconds() -> Timeout {
-    Timeout(Duration::from_secs(10))
-}
-
-fn few_minutes() -> Timeout {
-    Timeout(Duration::from_secs(300))
-}
-
-fn minutes() -> Timeout {
-    Timeout(Duration::from_secs(1200))
-}
-
 struct Slurm {
     control: Control,
     settings: Settings,
+    /// Features that nodes and jobs are counted by.
+    features: Vec<String>,
+    /// Licences that jobs are counted by.
+    licences: Vec<String>,
 }
 
 /// Opens one.
-pub(super) fn open(place: Place<'_>, settings: Settings) -> Box<dyn Adapter> {
+pub(super) fn open(place: Place<'_>, settings: Settings, map: &LabelMap) -> Box<dyn Adapter> {
+    let [features, licences] =
+        ["feature", "licence"].map(|label| map.values(label).map(str::to_owned).collect());
     let (conf, timeout) = (settings.conf.display().to_string(), settings.timeout.0);
     let commands = settings.commands.clone();
-    let control = Control { programs: Programs::of(place), conf, commands, timeout };
-    Box::new(Slurm { control, settings })
+    let variables = vec![
+        ("SLURM_CONF", conf.clone()),
+        // Times in seconds since 1970, and arrays without dots.
+        ("SLURM_TIME_FORMAT", "%s".to_owned()),
+        ("SLURM_BITSTR_LEN", "0".to_owned()),
+    ];
+    let tools = Tools {
+        programs: Programs::of(place).at(settings.place),
+        folder: commands,
+        timeout,
+        variables,
+    };
+    let control = Control { tools, conf };
+    Box::new(Slurm { control, settings, features, licences })
 }
 
 impl Adapter for Slurm {
@@ -104,24 +118,35 @@ impl Adapter for Slurm {
     fn sense(&self, stop: &Stop) -> Result<Sensed, AdapterError> {
         // Without a controller `squeue` waits, and may end with an empty list.
         if let Some(why) = self.control.is_down(stop)? {
-            let kpis = Kpis::default();
-            return Ok(Sensed { found: Found::Failed, kpis, why: Some(why) });
+            return Ok(Sensed::found(Found::Failed, Some(why)));
         }
         let nodes = self.control.nodes(stop)?;
         let jobs: Vec<Job> = self.control.jobs(stop)?;
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let counted = Counted {
             partition: self.settings.partition.as_deref(),
-            ours: self.joins(),
+            ours: self.joins() && !self.settings.statics,
             cpus: self.settings.cpus.or(self.settings.node.as_ref().and_then(NodeWords::cpus)),
-            now: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            now: queue::now(),
+            features: &self.features,
+            licences: &self.licences,
         };
         let forgotten = nodes.iter().find(|node| node.is_forgotten());
         let why = forgotten.map(|node| {
             let name = &node.name;
             format!("node {name} is FUTURE with jobs: start slurmctld with -R; a SIGHUP has its slurmd register again")
         });
-        Ok(Sensed { found: Found::Running, kpis: counted.kpis(&nodes, &jobs), why })
+        let busy = nodes.iter().filter_map(Node::busy).map(str::to_owned).collect();
+        let members =
+            if self.settings.statics { counted.statics(&nodes)? } else { Members::default() };
+        Ok(Sensed { busy, members, why, ..Sensed::running(counted.kpis(&nodes, &jobs)) })
+    }
+
+    fn kpis(&self) -> Option<&'static [&'static str]> {
+        Some(queue::KPIS)
+    }
+
+    fn can(&self, act: Act) -> bool {
+        act.command((&self.settings.start, &self.settings.stop)).is_some()
     }
 
     fn start(&self, stop: &Stop) -> Result<(), AdapterError> {
@@ -138,6 +163,10 @@ impl Adapter for Slurm {
 
     fn join(&self, tenancy: &Tenancy<'_>) -> Result<Properties, DriverError> {
         self.nodes().join(tenancy)
+    }
+
+    fn adopt(&self, tenancy: &Tenancy<'_>) -> Result<Properties, DriverError> {
+        self.nodes().adopt(tenancy)
     }
 
     fn leave(&self, tenancy: &Tenancy<'_>) -> Result<(), DriverError> {
@@ -170,10 +199,8 @@ impl Slurm {
         command: Option<&Command>,
         stop: &Stop,
     ) -> Result<(), AdapterError> {
-        let Command(command) = command.ok_or(AdapterError::Unable(what))?;
         let variables: &[_] = &[("SLURM_CONF", self.control.conf.as_str())];
-        let timeout = self.settings.step_timeout.0;
-        self.control.programs.succeed(Program { what, command, timeout, variables }, stop)?;
-        Ok(())
+        let how = (self.settings.step_timeout.0, variables);
+        self.control.tools.programs.act((what, command), how, stop)
     }
 }

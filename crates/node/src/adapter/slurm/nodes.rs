@@ -1,27 +1,21 @@
 //! Units as nodes of a Slurm.
 
 use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use tenure_core::driver::{Call, DriverError, Epoch};
-use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 
-use super::super::command::{Program, plain_word};
+use super::super::drain::{left, named, pause, word};
 use super::super::joins::Tenancy;
 use super::answers::{Node, OURS};
 use super::control::Control;
 use super::words::{NodeName, NodeWords};
+use crate::driver::adoption::Adopt;
 use crate::driver::fence::hold;
 use crate::driver::programs::Command;
 use crate::driver::record::{Key, Record};
 use crate::driver::stop::Stop;
-
-/// The pause between two looks at a node that is waited for.
-const PAUSE: Duration = Duration::from_millis(500);
-
-/// How long before its unit is of no use any more a node is taken from its jobs.
-const TO_FORCE: Duration = Duration::from_secs(15);
 
 /// Held while a node is chosen and marked, so that no two units get one.
 static CLAIMING: Mutex<()> = Mutex::new(());
@@ -46,31 +40,67 @@ pub(super) struct Nodes<'a> {
     pub(super) step_timeout: Duration,
 }
 
-/// The comment of the node that a unit is in a tenancy.
-fn mark(key: Key, epoch: Epoch) -> String {
-    format!("{OURS}{}:{}", key.file_name(), epoch.0)
+/// How the node is found that a unit is in a tenancy.
+struct Mark {
+    /// Its comment.
+    comment: String,
+    /// What becomes of it, if it was a node before.
+    adopted: Option<Adopt>,
+}
+
+impl Mark {
+    fn of(tenancy: &Tenancy<'_>) -> Result<Self, DriverError> {
+        let call = tenancy.call();
+        Self::new((Key::of(call), call.epoch), &call.properties)
+    }
+
+    fn new((key, epoch): (Key, Epoch), properties: &Properties) -> Result<Self, DriverError> {
+        let comment = format!("{OURS}{}", key.mark(epoch));
+        Ok(Self { comment, adopted: Adopt::of(properties)? })
+    }
 }
 
 impl Nodes<'_> {
     /// Makes a unit a node, and waits until it is ready for jobs.
     pub(super) fn join(&self, tenancy: &Tenancy<'_>) -> Result<Properties, DriverError> {
-        let (call, stop) = (tenancy.call(), tenancy.stop());
-        let mark = mark(Key::of(call), call.epoch);
-        let node = {
-            let _alone = hold(&CLAIMING);
-            match self.marked(&mark, stop)? {
-                Some(node) => node,
-                None => self.claim(call, &mark, stop)?,
-            }
-        };
+        let (mark, stop) = (Mark::of(tenancy)?, tenancy.stop());
+        let node = self.own(&mark, stop, || self.claim(tenancy.call(), &mark, stop))?;
+        self.run("node-start", self.start, (&node.name, tenancy))?;
+        self.until_ready((&node.name, &mark), stop)
+    }
+
+    /// Marks the node that a unit is already, which is ready for jobs.
+    pub(super) fn adopt(&self, tenancy: &Tenancy<'_>) -> Result<Properties, DriverError> {
+        let (mark, stop) = (Mark::of(tenancy)?, tenancy.stop());
+        let node = self.own(&mark, stop, || self.take_over(tenancy.call(), &mark, stop))?;
+        self.until_ready((&node.name, &mark), stop)
+    }
+
+    /// The node with a mark, or else one that gets it.
+    fn own(
+        &self,
+        mark: &Mark,
+        stop: &Stop,
+        get: impl FnOnce() -> Result<Node, DriverError>,
+    ) -> Result<Node, DriverError> {
+        let alone = hold(&CLAIMING);
+        let node = self.marked(mark, stop)?.map_or_else(get, Ok)?;
+        drop(alone);
         if node.is("DRAIN") && !node.is_drained_by_others() {
             // The guest comes back to a unit that it was leaving.
             self.control.update(&node.name, &["State=RESUME"], stop)?;
         }
-        self.run("node-start", self.start, (&node.name, tenancy))?;
+        Ok(node)
+    }
+
+    fn until_ready(
+        &self,
+        (name, mark): (&str, &Mark),
+        stop: &Stop,
+    ) -> Result<Properties, DriverError> {
         let until = Instant::now() + self.ready;
         loop {
-            let node = self.marked(&mark, stop)?.ok_or_else(|| gone(&node.name))?;
+            let node = self.marked(mark, stop)?.ok_or_else(|| gone(name))?;
             if node.is_ready() {
                 return properties(&node);
             }
@@ -88,7 +118,7 @@ impl Nodes<'_> {
     /// Has the jobs of a unit end, or be queued again, and takes it from the Slurm.
     pub(super) fn leave(&self, tenancy: &Tenancy<'_>) -> Result<(), DriverError> {
         let (call, stop) = (tenancy.call(), tenancy.stop());
-        let mark = mark(Key::of(call), call.epoch);
+        let mark = Mark::of(tenancy)?;
         let reason = format!("Reason={OURS}{}:{}", call.lease, call.epoch.0);
         let until = Instant::now() + self.drain.min(left(call));
         loop {
@@ -97,7 +127,14 @@ impl Nodes<'_> {
             let idle = kept && node.is_free();
             let late = Instant::now() >= until;
             if idle || late {
-                return self.remove(&node, (tenancy, &reason));
+                return match mark.adopted {
+                    // It stays drained, and what still runs on it goes on.
+                    Some(Adopt::Keep) => self.unmark(&node.name, stop),
+                    Some(Adopt::Take) if !self.can_be_ours(&node) => {
+                        self.give_up_static(&node, (tenancy, &reason))
+                    }
+                    Some(Adopt::Take) | None => self.remove(&node, (tenancy, &reason)),
+                };
             }
             // Also again: a controller that was started anew may have forgotten it.
             if !node.is("DRAIN") {
@@ -109,7 +146,8 @@ impl Nodes<'_> {
 
     /// Says whether the node of a unit is ready.
     pub(super) fn probe(&self, record: &Record, stop: &Stop) -> Result<Properties, DriverError> {
-        let node = self.marked(&mark(record.key, record.epoch), stop)?;
+        let mark = Mark::new((record.key, record.epoch), &record.tenant.properties)?;
+        let node = self.marked(&mark, stop)?;
         let node = node.ok_or_else(|| gone(&record.key.unit.to_string()))?;
         if node.is_ready() {
             return properties(&node);
@@ -117,25 +155,71 @@ impl Nodes<'_> {
         Err(DriverError(format!("node {} is {}", node.name, node.state())))
     }
 
-    /// The node with a mark.
-    fn marked(&self, mark: &str, stop: &Stop) -> Result<Option<Node>, DriverError> {
-        // Whatever a comment says, only nodes that can be ours are touched.
-        let can_be = |node: &Node| match self.kind {
-            Kind::Pool(pool) => pool.iter().any(|name| name.0 == node.name),
-            Kind::Created(_) => node.is("DYNAMIC_NORM"),
+    /// The node with a mark. Whatever a comment says, only nodes that can be ours are touched, and those that were
+    /// taken over.
+    fn marked(&self, mark: &Mark, stop: &Stop) -> Result<Option<Node>, DriverError> {
+        let ours = |node: &Node| {
+            node.comment == mark.comment && (mark.adopted.is_some() || self.can_be_ours(node))
         };
-        let ours = |node: &Node| node.comment == mark && can_be(node);
         Ok(self.control.nodes(stop)?.into_iter().find(ours))
     }
 
+    fn can_be_ours(&self, node: &Node) -> bool {
+        match self.kind {
+            Kind::Pool(pool) => pool.iter().any(|name| name.0 == node.name),
+            Kind::Created(_) => node.is("DYNAMIC_NORM"),
+        }
+    }
+
+    /// Marks the node that the host of a unit is.
+    fn take_over(&self, call: &Call, mark: &Mark, stop: &Stop) -> Result<Node, DriverError> {
+        let host = short_host(call)?;
+        let is = |node: &Node| node.name.eq_ignore_ascii_case(host);
+        let node = self.control.nodes(stop)?.into_iter().find(is);
+        let node = node.ok_or_else(|| DriverError::untouched(gone(host)))?;
+        let refuse = |why: String| {
+            Err(DriverError::untouched(format!("node {} cannot be taken over: {why}", node.name)))
+        };
+        if !node.comment.is_empty() {
+            return refuse(format!("it has the comment `{}`", node.comment.escape_debug()));
+        }
+        if !node.is_ready() {
+            return refuse(format!("it is {}", node.state()));
+        }
+        self.mark(&node.name, mark, stop)
+    }
+
+    fn mark(&self, name: &str, mark: &Mark, stop: &Stop) -> Result<Node, DriverError> {
+        self.control.update(name, &[&format!("Comment={}", mark.comment)], stop)?;
+        self.marked(mark, stop)?.ok_or_else(|| gone(name))
+    }
+
+    fn unmark(&self, name: &str, stop: &Stop) -> Result<(), DriverError> {
+        self.control.update(name, &["Comment="], stop)
+    }
+
+    /// Ends the daemon of a node that was taken over, and that is configured, so that it cannot be deleted. It stays
+    /// drained.
+    fn give_up_static(
+        &self,
+        node: &Node,
+        (tenancy, reason): (&Tenancy<'_>, &str),
+    ) -> Result<(), DriverError> {
+        let (name, stop) = (node.name.as_str(), tenancy.stop());
+        if !node.is_free() {
+            self.control.update(name, &["State=DOWN", reason], stop)?;
+        }
+        self.run("node-stop", self.stop, (name, tenancy))?;
+        self.unmark(name, stop)
+    }
+
     /// Chooses or creates a node, and marks it.
-    fn claim(&self, call: &Call, mark: &str, stop: &Stop) -> Result<Node, DriverError> {
+    fn claim(&self, call: &Call, mark: &Mark, stop: &Stop) -> Result<Node, DriverError> {
         let name = match self.kind {
             Kind::Pool(pool) => self.free_of(pool, stop)?,
             Kind::Created(words) => self.create(call, words, stop)?,
         };
-        self.control.update(&name, &[&format!("Comment={mark}")], stop)?;
-        self.marked(mark, stop)?.ok_or_else(|| gone(&name))
+        self.mark(&name, mark, stop)
     }
 
     fn free_of(&self, pool: &[NodeName], stop: &Stop) -> Result<String, DriverError> {
@@ -150,12 +234,8 @@ impl Nodes<'_> {
 
     /// Creates the node that a unit is to be, unless it is there.
     fn create(&self, call: &Call, words: &NodeWords, stop: &Stop) -> Result<String, DriverError> {
-        let lacks = |key: &str| DriverError::untouched(format!("the unit has no usable `{key}`"));
-        let host = call.properties.get("host.name").and_then(plain_word);
-        let host =
-            host.and_then(|host| host.split('.').next()).ok_or_else(|| lacks("host.name"))?;
-        let address = call.properties.get("host.privipaddr").and_then(plain_word);
-        let address = address.unwrap_or(host);
+        let host = short_host(call)?;
+        let address = word(call, "host.privipaddr").unwrap_or(host);
         let line = [
             format!("NodeName={host}"),
             format!("NodeAddr={address}"),
@@ -199,7 +279,7 @@ impl Nodes<'_> {
                     self.control.update(name, &["State=DOWN", reason], stop)?;
                     self.control.update(name, &["State=FUTURE"], stop)?;
                 }
-                self.control.update(name, &["Comment="], stop)?;
+                self.unmark(name, stop)?;
             }
         }
         match self.control.nodes(stop)?.into_iter().find(|node| node.name == name) {
@@ -217,11 +297,16 @@ impl Nodes<'_> {
         command: Option<&Command>,
         (node, tenancy): (&str, &Tenancy<'_>),
     ) -> Result<(), DriverError> {
-        let Some(Command(command)) = command else { return Ok(()) };
         let variables: &[_] = &[("TENURE_NODE", node), ("SLURM_CONF", self.control.conf.as_str())];
-        let program = Program { what, command, timeout: self.step_timeout, variables };
-        self.control.programs.for_unit(program, tenancy).map(drop)
+        let how = (self.step_timeout, variables);
+        self.control.tools.programs.act_on((what, command), how, tenancy)
     }
+}
+
+/// The first part of the name of a unit's host, which is what nodes are called.
+fn short_host(call: &Call) -> Result<&str, DriverError> {
+    let host = word(call, "host.name")?;
+    Ok(host.split('.').next().unwrap_or(host))
 }
 
 fn gone(node: &str) -> DriverError {
@@ -229,25 +314,5 @@ fn gone(node: &str) -> DriverError {
 }
 
 fn properties(node: &Node) -> Result<Properties, DriverError> {
-    let name = (Name::literal("slurm.node"), node.name.clone());
-    Properties::try_from(std::collections::BTreeMap::from([name]))
-        .map_err(|error| DriverError(error.to_string()))
-}
-
-/// Waits a little, unless nobody waits for it any more.
-fn pause(stop: &Stop) -> Result<(), DriverError> {
-    if stop.is_asked_within(PAUSE) {
-        return Err(DriverError(
-            "was ended: a later step of the unit came, or it took too long".to_owned(),
-        ));
-    }
-    Ok(())
-}
-
-/// How long jobs have until the unit goes, by the clock of this machine.
-fn left(call: &Call) -> Duration {
-    let Some(deadline) = call.deadline else { return Duration::MAX };
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let deadline = Duration::from_micros(u64::try_from(deadline.as_micros()).unwrap_or(0));
-    deadline.saturating_sub(now).saturating_sub(TO_FORCE)
+    named("slurm.node", &node.name)
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tenure_core::driver::{Answer, Call, DriverError, GuestDriver, Step, UnitId};
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
@@ -15,6 +16,7 @@ use super::super::adapters::Adapters;
 use super::super::joins::Adapted;
 use super::spec;
 use crate::driver::conformance;
+use crate::driver::tests::host::{Machine, open, signer};
 use crate::driver::tests::{call, with};
 
 /// The driver of the guest: it writes down its steps.
@@ -103,4 +105,40 @@ fn what_the_driver_of_the_guest_has_joined_it_leaves() {
     let elsewhere = Call { slice: Name::literal("dogs"), unit: UnitId(2), ..call(1, Step::Join) };
     adapted.perform(&elsewhere).outcome.unwrap();
     assert_eq!(*configured.0.lock().unwrap(), [Step::Join, Step::Leave, Step::Join]);
+}
+
+#[test]
+fn programs_about_a_unit_run_on_it_by_its_executor() {
+    let (owner, tenant) = (signer(1), signer(2));
+    let (machine, site, home) =
+        (Machine::of(&owner), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let driver = open(site.path(), &machine.settings(), &owner);
+    let setup = Call { site: owner.id(), guest: tenant.id(), ..call(1, Step::Setup) };
+    let properties = driver.perform(&setup).outcome.unwrap();
+
+    let (adapted, adapters) = adapted(home.path(), &Configured::default());
+    adapted.acts_by(&tenant, &KeyChain::default());
+    let service = |join: &str| {
+        let join = ["/bin/sh", "-c", join];
+        let settings = json!({
+            "name": "exec", "sense": ["/bin/true"], "join": join, "leave": ["/bin/true"], "place": "executor",
+        });
+        BTreeMap::from([(Name::literal("cats"), spec(&settings))])
+    };
+    adapters.set(service("echo $TENURE_STEP $TENURE_NUMBER >step"));
+    let join = Call { step: Step::Join, properties, ..setup };
+    adapted.perform(&join).outcome.unwrap();
+    let folders = machine.data.path().join("executor/folders");
+    let folder = fs::read_dir(folders).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(fs::read_to_string(folder.join("step")).unwrap(), "join 1\n");
+
+    adapted.perform(&Call { step: Step::Leave, ..join.clone() }).outcome.unwrap();
+    adapters.set(service("echo no room >&2; exit 3"));
+    let other = Call { unit: UnitId(2), ..join.clone() };
+    driver.perform(&Call { step: Step::Setup, ..other.clone() }).outcome.unwrap();
+    let failed = adapted.perform(&other).outcome.unwrap_err();
+    assert_eq!(failed.0, "the join program failed on the unit (exit code 3): no room");
+    let without = Call { unit: UnitId(3), properties: Properties::default(), ..join };
+    let refused = adapted.perform(&without).outcome.unwrap_err();
+    assert_eq!(refused.why_untouched(), Some("the unit has no executor"));
 }

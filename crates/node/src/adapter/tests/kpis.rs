@@ -1,7 +1,7 @@
 use super::super::kpis::read;
 
 fn shown(text: &str) -> String {
-    let kpis = read(text).unwrap();
+    let kpis = read(text).unwrap().kpis;
     kpis.iter().map(|(kpi, value)| format!("{kpi} {value};")).collect()
 }
 
@@ -26,6 +26,20 @@ fn lines_of_reports_are_kpis() {
     let text = text.replace("used = 50%\n", "memory=2GiB");
     let kpis = "busy-units 4;memory 2GiB;oldest-wait 12m;pending-units{partition=\"big\"} 3;";
     assert_eq!(shown(&text), kpis);
+}
+
+#[test]
+fn units_at_work_and_members_are_told_beside_the_kpis() {
+    let many: String =
+        (0..300).map(|n| format!("member_up{{member=\"n{n}\"}} {}\n", n % 2)).collect();
+    let text =
+        format!("busy 1\nunit_busy{{unit=\"ab-u3:9\"}} 1\nunit_busy{{unit=\"ab-u4:1\"}} 0\n{many}");
+    let read = read(&text).unwrap();
+    assert_eq!((read.kpis.count(), read.members.iter().len()), (1, 300));
+    assert_eq!(read.members.iter().filter(|(_, up)| *up).count(), 150);
+    assert_eq!(read.busy.into_iter().collect::<Vec<_>>(), ["ab-u3:9"]);
+    let said = super::super::kpis::read("member_up{member=\"a b\"} 1").unwrap_err();
+    assert!(said.contains("`a b` names no member"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Adapters, without a deployment.
 
 mod exec;
+mod grid_engine;
+mod haproxy;
 mod joins;
 mod kpis;
 mod slurm;
@@ -31,6 +33,14 @@ fn what_no_adapter_takes_is_refused() {
         (json!({ "name": "exec", "sense": sense, "tim": "1s" }), "unknown key `tim`"),
         (json!({ "name": "exec", "sense": sense, "every": "1ms" }), "at least 100ms"),
         (json!({ "name": "exec", "sense": sense, "every": "2m" }), "set a shorter `every`"),
+        (
+            json!({ "name": "grid-engine", "group": "@a", "licence": "l" }),
+            "units are hosts of a `group` or a `licence`, not both",
+        ),
+        (json!({ "name": "grid-engine", "group": "leased" }), "its name begins with `@`"),
+        (json!({ "name": "grid-engine", "queue": "a b" }), "`a b` is not one word"),
+        (json!({ "name": "haproxy" }), "the key `backend` is missing"),
+        (json!({ "name": "haproxy", "backend": "a", "server": "check;" }), "have no `;`"),
         (json!({ "name": "slurm", "node": "CPUs" }), "`CPUs` is no KEY=VALUE"),
         (json!({ "name": "slurm", "node": "NodeName=a" }), "`NodeName` follows from the unit"),
         (json!({ "name": "slurm", "pool": ["c1 State=DOWN"] }), "is no name of a node"),

@@ -23,7 +23,14 @@ fn shown(kpis: &Kpis) -> String {
 }
 
 fn counted() -> Counted<'static> {
-    Counted { partition: None, ours: true, cpus: Some(2), now: 1_795_669_020 }
+    Counted {
+        partition: None,
+        ours: true,
+        cpus: Some(2),
+        now: 1_795_669_020,
+        features: &[],
+        licences: &[],
+    }
 }
 
 #[test]
@@ -60,9 +67,59 @@ fn recorded_jobs_make_the_kpis_with_arrays_by_their_elements() {
 }
 
 #[test]
+fn nodes_that_no_unit_has_become_are_static_units() {
+    let line = NODES.lines().next().unwrap();
+    let own = |name: &str, states: &str| {
+        let line = line.replace("Comment=tenure:00000000000000ab-u3:9", "");
+        line.replace("NodeName=c1 ", &format!("NodeName={name} "))
+            .replace("State=ALLOCATED", &format!("State={states}"))
+    };
+    let own = [
+        own("Head1", "MIXED"),
+        own("head2", "DOWN*"),
+        own("head3", "FUTURE").replace("CPUAlloc=2", "CPUAlloc=0"),
+    ]
+    .join("\n");
+    let nodes = nodes(&format!("{NODES}\n{own}\n"));
+    let shown = |counted: Counted<'_>| {
+        let statics = counted.statics(&nodes).unwrap();
+        statics.iter().map(|(id, up)| format!("{id} {up};")).collect::<String>()
+    };
+    // A node that was drained of the recorded ones is nobody's.
+    assert_eq!(shown(counted()), "c4 false;head1 true;head2 false;");
+    assert_eq!(shown(Counted { partition: Some("big"), ..counted() }), "");
+    // What counts as busy is what counts as there.
+    let kpis = crate::adapter::tests::slurm::shown(
+        &Counted { ours: false, ..counted() }.kpis(&nodes, &[]),
+    );
+    assert!(kpis.contains("units{partition=\"main\"} 3;"), "{kpis}");
+}
+
+#[test]
+fn jobs_that_no_node_fits_count_if_units_do() {
+    let waits = |cpus: u64, reason: &str, of_unit: Option<u64>| {
+        let line = format!("PENDING|2|{cpus}|5|main|N/A|{reason}|(null)|(null)");
+        jobs(&line).unwrap()[0].waits_for_nodes(of_unit)
+    };
+    for (cpus, reason, of_unit, counts) in [
+        (4, "PartitionConfig", Some(2), true),
+        (5, "PartitionConfig", Some(2), false),
+        (4, "PartitionConfig", None, false),
+        (4, "ReqNodeNotAvail, UnavailableNodes:c9", Some(2), true),
+        (5, "ReqNodeNotAvail, UnavailableNodes:c9", Some(2), false),
+        (5, "ReqNodeNotAvail, UnavailableNodes:c9", None, true),
+        (5, "Resources", Some(2), true),
+        (4, "JobHeldUser", Some(2), false),
+        (4, "BeginTime", Some(2), false),
+    ] {
+        assert_eq!(waits(cpus, reason, of_unit), counts, "{cpus} {reason} {of_unit:?}");
+    }
+}
+
+#[test]
 fn elements_of_arrays_are_counted() {
     let count = |elements: &str| {
-        let line = format!("PENDING|1|1|5|main,big|{elements}|Priority");
+        let line = format!("PENDING|1|1|5|main,big|{elements}|Priority|(null)|(null)");
         jobs(&line).map(|jobs| jobs[0].elements)
     };
     for (elements, all) in
@@ -74,6 +131,32 @@ fn elements_of_arrays_are_counted() {
         assert!(count(wrong).unwrap_err().contains("squeue says"), "{wrong}");
     }
     jobs("PENDING|1").unwrap_err();
+}
+
+#[test]
+fn nodes_and_jobs_are_counted_by_the_features_that_are_asked_for() {
+    let line = |features: &str| format!("PENDING|1|2|5|main|N/A|Resources|matlab:2|{features}\n");
+    let jobs = jobs(&["big&gpu", "bigger", "(null)", "[old|big]"].map(line).concat()).unwrap();
+    let nodes = nodes(&NODES.replacen("ActiveFeatures=(null)", "ActiveFeatures=fast,big", 1));
+    let kpis = Counted { features: &["big".to_owned()], ..counted() }.kpis(&nodes, &jobs);
+    let value = |kpi: &str| kpis.value(&kpi.parse().unwrap()).unwrap().to_string();
+    for (kpi, all, big) in [("pending-units", "4", "2"), ("busy-units", "2", "1")] {
+        assert_eq!(value(kpi), all, "{kpi}");
+        assert_eq!(value(&format!("{kpi}{{feature=\"big\"}}")), big, "{kpi}");
+    }
+}
+
+#[test]
+fn jobs_are_counted_by_the_licences_that_they_ask_for() {
+    let line = |licences: &str| format!("PENDING|1|2|5|main|N/A|Licenses|{licences}|(null)\n");
+    let waits = line("matlab:2").replace("Licenses", "Resources");
+    let other = line("fluent@server:1,matlab2").replace("Licenses", "Resources");
+    let jobs = jobs(&format!("{waits}{other}{}", line("matlab"))).unwrap();
+    let kpis = Counted { licences: &["matlab".to_owned()], ..counted() }.kpis(&[], &jobs);
+    let value = |kpi: &str| kpis.value(&kpi.parse().unwrap()).unwrap().to_string();
+    // More nodes are of no use to a job for whose licence there is none left.
+    assert_eq!(value("pending-units"), "2");
+    assert_eq!(value("pending-units{licence=\"matlab\"}"), "1");
 }
 
 /// A node that is in other states than a recorded one.

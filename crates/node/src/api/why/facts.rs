@@ -69,6 +69,8 @@ pub(super) struct RequestHistory {
     pub(super) request: Option<(ActorId, Request)>,
     /// Its tickets, by the parts of the request, at the service manager.
     pub(super) tickets: Vec<Ticket>,
+    /// The units that the guest's driver did not take up, and why.
+    refused: Vec<(UnitId, String)>,
     /// The last facts about it.
     pub(super) facts: VecDeque<FactView>,
     /// At a site: the units whose last step on it failed.
@@ -173,6 +175,9 @@ impl RequestHistory {
             Fact::ServiceManager(service_manager::Fact::Granted(fact)) => {
                 self.tickets = fact.tickets.iter().map(|(_, ticket)| ticket.clone()).collect();
             }
+            Fact::ServiceManager(service_manager::Fact::JoinRefused(fact)) => {
+                self.refused.push((fact.unit, fact.error.clone()));
+            }
             Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => {}
         }
         if self.facts.len() == LAST {
@@ -185,6 +190,14 @@ impl RequestHistory {
             kind: entry.fact.kind().0.to_owned(),
             says: says(&entry.fact),
         });
+    }
+
+    /// A reason, with the units that the guest's driver did not take up.
+    pub(super) fn with_refused(&self, mut reason: String) -> String {
+        for (unit, error) in &self.refused {
+            reason += &format!("; the guest's driver did not take up {unit}: {error}");
+        }
+        reason
     }
 
     fn unit(&mut self, fact: &site_authority::Fact, (position, at): (u64, Time)) {
@@ -281,10 +294,19 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::ServiceDefined(_)
         | F::ServiceRemoved(_)
         | F::ServiceReported(_)
+        | F::MembersTold(_)
+        | F::MemberAmbiguous(_)
+        | F::AmbiguitySettled(_)
+        | F::MemberContested(_)
+        | F::MemberCeded(_)
         | F::ServiceStale(_)
         | F::SloAssessed(_)
+        | F::ServiceAdvised(_)
+        | F::UnitBlacklisted(_)
         | F::NeedStated(_)
         | F::NeedAnswered(_)
+        | F::HostsStated(_)
+        | F::HostsAnswered(_)
         | F::RecallLifted(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
@@ -381,10 +403,15 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
         F::OrderPlaced(fact) => Some(ordered(&fact.order)),
         F::OrderEnded(fact) => Some(format!("{}: {}", fact.outcome.word(), fact.reason)),
+        F::OrdersAdvised(fact) => {
+            let orders: Vec<String> = fact.orders.iter().map(ordered).collect();
+            Some(orders.join("; "))
+        }
         F::RecallAsked(_)
         | F::RecallAnswered(_)
         | F::RecallTold(_)
         | F::NeedNoted(_)
+        | F::HostsNoted(_)
         | F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::DelegationIssued(_)

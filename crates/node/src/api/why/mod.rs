@@ -149,7 +149,8 @@ async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, Api
     };
     let (waits, says) = waits::with_others(waits, says, &lease);
     let (waits, says) = waits::with_attempt(waits, says, &lease);
-    let (waits, says) = waits::with_recall(waits, says, &lease);
+    let orders = app.orders_in_words(&lease).await?;
+    let (waits, says) = waits::with_recall(waits, says, &lease, &orders);
     let told = failed.map(|failed| failed.in_words(manager, &lease));
     let (waits, says) = waits::with_failure(waits, says, told);
     let own = |says| Finding { actor: manager.to_string(), says };
@@ -169,7 +170,7 @@ async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, Api
     };
     let mut inquiry = Inquiry { app, refs: LeaseRefs { origin, id, tickets }, why };
     let guest = inquiry.ask(origin).await?;
-    let (broker, request) = guest.request.unzip();
+    let (broker, request) = guest.request.clone().unzip();
     if let Some(broker) = broker {
         inquiry.ask(broker).await?;
     }
@@ -183,7 +184,7 @@ async fn why(app: &AppState, manager: &Name, id: LeaseId) -> Result<WhyView, Api
         None => RequestHistory::default(),
     };
     match waits {
-        Waits::Nothing(reason, help) => inquiry.settle(reason, help),
+        Waits::Nothing(reason, help) => inquiry.settle(guest.with_refused(reason), help),
         Waits::Broker(broker, id) => inquiry.at_broker(broker, id).await?,
         Waits::Site(site, ticket) => inquiry.at_site(site, ticket).await?,
         Waits::Refused(refusal) => {

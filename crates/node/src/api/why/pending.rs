@@ -107,6 +107,10 @@ impl LeaseRefs {
             | Message::KeysNoted { .. }
             | Message::Need(_)
             | Message::Noted { .. }
+            | Message::Hosts(_)
+            | Message::HostsNoted { .. }
+            | Message::HostsChanged { .. }
+            | Message::Restate { .. }
             | Message::Join(_)
             | Message::Joined { .. } => false,
         }

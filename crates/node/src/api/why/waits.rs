@@ -82,11 +82,16 @@ pub(super) fn waits(lease: &LeaseSurvey<'_>, origin: ActorId) -> (Waits, String)
     }
 }
 
-/// The same of a lease of which units are recalled: what goes, and what the user can do about it.
-pub(super) fn with_recall(waits: Waits, says: String, lease: &LeaseView) -> (Waits, String) {
+/// The same of a lease of which units are recalled: what goes, for whom, and what the user can do about it.
+pub(super) fn with_recall(
+    waits: Waits,
+    says: String,
+    lease: &LeaseView,
+    orders: &[String],
+) -> (Waits, String) {
     match (waits, &lease.recalled) {
         (Waits::Nothing(reason, help), Some(recalled)) => {
-            let told = recalled.in_words(lease.units);
+            let told = [vec![recalled.in_words(lease.units)], orders.to_vec()].concat().join("; ");
             let names = "name who goes first: tenure lease victims";
             let some = recalled.units > 0 && !recalled.going.is_empty();
             let choice = some.then(|| format!("{names} {} {}", lease.lease, list(&recalled.going)));

@@ -27,29 +27,30 @@ use super::super::stop::Stop;
 use super::{Collector, call, guest, site, warning, with};
 
 /// Reads its input, and takes `unit` and `step` from it.
-const READ: &str = r#"#!/bin/sh
+pub(super) const READ: &str = r#"#!/bin/sh
 set -eu
 input=$(cat)
 field() { printf %s "$input" | sed -n "s/.*\"$1\":\"\{0,1\}\([a-z0-9]*\).*/\1/p"; }
 unit=$(field unit) step=$(field step)
 mkdir -p made
 "#;
-const MAKE: &str = r#"echo "$input" >"made/$unit"; echo '{"properties":{"host.name":"cats01"}}'"#;
+pub(super) const MAKE: &str =
+    r#"echo "$input" >"made/$unit"; echo '{"properties":{"host.name":"cats01"}}'"#;
 const REMOVE: &str = r#"rm -f "made/$unit""#;
 const LOOK: &str = r#"
 if [ -e "made/$unit" ]; then echo '{"state":"up","properties":{"host.name":"cats01"}}'
 else echo '{"state":"down"}'; fi"#;
 
 /// A folder of programs, and one of the driver's.
-struct Place {
+pub(super) struct Place {
     programs: TempDir,
-    home: TempDir,
-    settings: Value,
+    pub(super) home: TempDir,
+    pub(super) settings: Value,
 }
 
 impl Place {
     /// Programs that do as they should.
-    fn site() -> Self {
+    pub(super) fn site() -> Self {
         Self::new("setup", "teardown")
     }
 
@@ -68,7 +69,7 @@ impl Place {
     }
 
     /// Has another program for a step.
-    fn program(&mut self, step: &str, text: &str) {
+    pub(super) fn program(&mut self, step: &str, text: &str) {
         let path = self.path(step);
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -85,7 +86,7 @@ impl Place {
         self.programs.path().join(step)
     }
 
-    fn open(&self) -> Box<dyn ResourceDriver> {
+    pub(super) fn open(&self) -> Box<dyn ResourceDriver> {
         site("exec", self.home.path(), &self.settings).unwrap()
     }
 
@@ -94,7 +95,7 @@ impl Place {
     }
 
     /// What the programs have left.
-    fn made(&self, unit: u32) -> PathBuf {
+    pub(super) fn made(&self, unit: u32) -> PathBuf {
         self.home.path().join("made").join(unit.to_string())
     }
 

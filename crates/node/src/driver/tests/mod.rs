@@ -1,9 +1,11 @@
 //! The drivers, each on its own and all together.
 
+mod adoption;
 mod cgroups;
 mod exec;
 mod fence;
 mod guests;
+pub(crate) mod host;
 mod link;
 mod netns;
 mod packages;

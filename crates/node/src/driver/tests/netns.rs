@@ -12,11 +12,18 @@ use rustix::thread::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_core::driver::{Call, ResourceDriver, Step, UnitId};
+use tenure_core::model::keys::KeyChain;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
 use tenure_wait::{DEADLINE, eventually};
 
+use crate::net::task::Command as Task;
+
 use super::super::conformance;
+use super::super::executors::{self, Executors};
+use super::super::stop::Stop;
+use super::host::{Machine, signer};
 use super::process::{pid, runs};
 use super::{actor, call, guest, site, with};
 
@@ -554,4 +561,41 @@ fn a_subnet_has_an_end() {
     let error = driver.perform(&setup).outcome.unwrap_err();
     assert_eq!(error.0, "no subnet is left in 10.7.0.0/24");
     tear_down(&*driver, 1);
+}
+
+#[test]
+#[ignore = "needs root, `ip` and `unshare`"]
+fn commands_of_the_tenant_run_in_the_namespace_of_the_unit() {
+    if outside("commands_of_the_tenant_run_in_the_namespace_of_the_unit") {
+        return;
+    }
+    assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+    let (owner, tenant, home) = (signer(1), signer(2), TempDir::new().unwrap());
+    let machine = Machine::with(&owner, "namespaces = true\n");
+    let driver = open(home.path(), &json!({ "executor": machine.executor() }));
+    driver.acts_by(&owner, &KeyChain::default());
+    // What the guest says names no namespace.
+    let properties = with(&[("unit.netns", "elsewhere")]);
+    let setup = Call { site: owner.id(), guest: tenant.id(), properties, ..call(1, Step::Setup) };
+    let unit = driver.perform(&setup).outcome.unwrap();
+    assert_eq!(driver.probe(owner.id(), setup.unit).unwrap(), unit);
+
+    let (executors, at) = (Executors::default(), executors::of_unit(&unit).unwrap());
+    executors.acts_by(&tenant, &KeyChain::default());
+    let run = |words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let (unit, epoch, timeout) = (setup.unit, setup.epoch, Span::MINUTE);
+        let task = Task { unit, epoch, user: None, words, timeout };
+        executors.run(&at, task, &Stop::new().unwrap())
+    };
+    let text = |words: &[&str]| String::from_utf8(run(words).unwrap().output.bytes).unwrap();
+    let host = unit.get("host.name").unwrap();
+    assert_eq!(text(&["cat", "/etc/hostname"]), format!("{host}\n"));
+    let address = unit.get("host.privipaddr").unwrap();
+    assert!(text(&["ip", "-4", "address", "show", "dev", "eth0"]).contains(address));
+
+    let teardown = Call { step: Step::Teardown, ..setup.clone() };
+    driver.perform(&teardown).outcome.unwrap();
+    let over = run(&["true"]).err().unwrap();
+    assert!(over.0.contains("has no tenant"), "{over}");
 }

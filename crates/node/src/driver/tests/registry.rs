@@ -10,7 +10,10 @@ use super::{call, guest, site};
 fn an_unknown_name_lists_the_known_ones() {
     let home = TempDir::new().unwrap();
     let error = site("vmware", home.path(), &json!({})).err().unwrap();
-    assert_eq!(error, "there is no site driver `vmware`; known: exec, link, netns, null, process");
+    assert_eq!(
+        error,
+        "there is no site driver `vmware`; known: exec, host, link, netns, null, process"
+    );
     let error = guest("sge", home.path(), &json!({})).err().unwrap();
     assert_eq!(
         error,

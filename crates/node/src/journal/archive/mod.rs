@@ -21,7 +21,7 @@ pub use segment::{SegmentDamage, SegmentHead, SignSegment, SignedHead};
 use segment::{Segment, add_row, next_row, parse_head};
 
 use super::disk::Disk;
-use super::rows::{Source, Tip, beside, scan_live};
+use super::rows::{Live, Source, Tip, beside, scan_live};
 use super::{Damage, JournalError, schema, snapshots};
 
 /// How many facts are read at a time for a segment.
@@ -253,7 +253,7 @@ pub(super) fn write_next(
             Ok(())
         };
         let most = STEP.min(limit - tip.len);
-        if scan_live(source, &mut tip, most, &mut each)?.is_none() {
+        if matches!(scan_live(source, &mut tip, most, &mut each)?, Live::Gap | Live::End) {
             return Err(JournalError::damaged(path, tip.len, Damage::Missing));
         }
     }

@@ -1,0 +1,77 @@
+//! What happens at service managers, for those who watch.
+
+use tenure_core::actor::Role;
+use tenure_core::model::name::Name;
+use tenure_core::runtime::Fact;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::JoinSet;
+
+use super::ApiError;
+use super::Code;
+use super::server::{ApiResult, AppState, refused};
+
+/// How much may wait to be looked at.
+const AHEAD: usize = 1024;
+
+/// What happens at service managers, as it is watched. They end with it, also where nothing happens any more.
+pub(super) struct ManagerEvents<T> {
+    receiver: Receiver<(Name, Option<T>)>,
+    _followers: JoinSet<()>,
+}
+
+impl AppState {
+    /// The service managers that a watch is of, unless it is of one of them.
+    pub(super) fn all_managers(&self) -> Vec<Name> {
+        self.of_role(Role::ServiceManager).map(|handle| handle.info().name.clone()).collect()
+    }
+
+    /// What `of` makes of the facts of service managers, as they become durable.
+    pub(super) async fn news<T: Send + 'static>(
+        &self,
+        managers: &[Name],
+        of: fn(&Fact) -> Option<T>,
+    ) -> ApiResult<ManagerEvents<T>> {
+        let (sender, receiver) = channel(AHEAD);
+        let mut followers = JoinSet::new();
+        for manager in managers {
+            let handle = self.actor(Role::ServiceManager, manager)?;
+            let mut facts = handle.facts().await.map_err(|error| refused(&error))?.facts;
+            let (manager, sender) = (manager.clone(), sender.clone());
+            followers.spawn_local(async move {
+                while let Some((_, entry)) = facts.recv().await {
+                    let news = of(&entry.fact);
+                    if news.is_some() && sender.send((manager.clone(), news)).await.is_err() {
+                        return;
+                    }
+                }
+                // The host failed or stopped: what follows is not known.
+                drop(sender.send((manager, None)).await);
+            });
+        }
+        Ok(ManagerEvents { receiver, _followers: followers })
+    }
+}
+
+impl<T> ManagerEvents<T> {
+    /// The next, with whose it is; nothing if there is nobody to tell of.
+    ///
+    /// # Errors
+    /// If a service manager went down, or has more to tell than is looked at.
+    pub(super) async fn next(&mut self) -> ApiResult<Option<(Name, T)>> {
+        self.receiver.recv().await.map(told).transpose()
+    }
+
+    /// As [`next`](Self::next), of what is there already.
+    pub(super) fn more(&mut self) -> ApiResult<Option<(Name, T)>> {
+        self.receiver.try_recv().ok().map(told).transpose()
+    }
+}
+
+fn told<T>((manager, news): (Name, Option<T>)) -> ApiResult<(Name, T)> {
+    let lost = || {
+        let message = format!("{manager} went down or fell behind");
+        ApiError::new(Code::Failed, message).help("watch again")
+    };
+    let news = news.ok_or_else(lost)?;
+    Ok((manager, news))
+}
