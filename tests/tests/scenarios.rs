@@ -226,6 +226,8 @@ scripts! {
     statements_after_a_restart
     service_has_static_units
     service_gives_idle_units_back
+    service_lends_a_part
+    service_refuses_a_leave
     service_takes_from_another
     service_wants_a_named_unit
     service_order_cancelled

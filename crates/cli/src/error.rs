@@ -154,6 +154,9 @@ pub(crate) enum Error {
     /// A lease was waited for and did not come.
     #[error("{} was not granted: {}", .0.lease, why(.0))]
     NotGranted(Box<LeaseView>),
+    /// The software of a service refuses to leave a unit.
+    #[error("{} stays: its software refuses to leave {}", .0.lease, .0.stays.as_deref().unwrap_or_default())]
+    Stays(Box<LeaseView>),
     /// An extension was waited for and did not come.
     #[error("{0} was not extended; it ends as before")]
     NotExtended(String),
@@ -415,6 +418,10 @@ impl Error {
             Self::NotGranted(lease) => {
                 Some(format!("`tenure lease why {}` says more", lease.lease))
             }
+            Self::Stays(lease) => Some(format!(
+                "`tenure lease close {} --force` gives it back all the same",
+                lease.lease
+            )),
             Self::NotExtended(lease) | Self::NotFlexed(lease) | Self::NotModified(lease) => {
                 Some(format!("`tenure lease why {lease}` says why not"))
             }

@@ -262,6 +262,8 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::RecallLifted(fact) => fact.lease.number,
         F::JoinRefused(fact) => fact.lease.number,
         F::LeaveHastened(fact) => fact.lease.number,
+        F::LeaveRefused(fact) => fact.lease.number,
+        F::LeaveForced(fact) => fact.lease.number,
         F::Unblocked(fact) => fact.lease.number,
         F::GateReached(fact) => fact.lease.number,
         F::GateAnswered(fact) => fact.lease.number,

@@ -202,6 +202,10 @@ fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> 
             let (lease, gate) = (names.lease(fact.lease), fact.gate.word());
             format!("lease {lease}, to {gate}: {answer} (mapper: {})", fact.reason)
         }
+        Fact::LeaveRefused(fact) => {
+            of_unit(names, fact.lease, fact.unit, "stays", Some(&fact.error))
+        }
+        Fact::LeaveForced(fact) => format!("lease {}", names.lease(fact.lease)),
         Fact::LeaveHastened(fact) => {
             format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
         }

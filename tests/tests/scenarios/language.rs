@@ -75,6 +75,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "withdraw request GUEST/REQUEST", act: withdraw_request },
     Known { usage: "inquire GUEST [type=TYPE] from=TIME for=SPAN", act: availability::inquire },
     Known { usage: "close GUEST/LEASE [by=TIME]", act: close },
+    Known { usage: "force GUEST/LEASE", act: force },
     Known { usage: "grow GUEST/LEASE UNITS", act: grow },
     Known { usage: "redeem GUEST/LEASE", act: redeem },
     Known {
@@ -516,6 +517,13 @@ fn close(world: &mut World, args: &mut Args) -> Result<(), Bad> {
         None => GuestCommand::Close { lease },
     };
     world.hand(who, Input::Command(command.into()));
+    Ok(())
+}
+
+/// The guest takes no refusal to leave a unit any more.
+fn force(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    world.hand(who, Input::Command(GuestCommand::ForceLeave { lease }.into()));
     Ok(())
 }
 

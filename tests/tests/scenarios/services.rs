@@ -27,10 +27,10 @@ pub fn mapper() -> Slo {
 }
 
 /// The settings of a broker's mapper `urgency`: `stable-for=0s min-tenure=10m budget=50%/1h min-gain=5 orders=advise
-/// policy=aged fade=2h`.
+/// policy=aged fade=2h`, `notice=5m`, `policy=shares share=web/pages:50% lend=web/pages:25%`.
 pub fn recalls(args: &mut Args) -> Result<Urgency, Bad> {
     let mut recall = Map::new();
-    for key in ["min-tenure", "budget", "stable-for", "hold"] {
+    for key in ["notice", "min-tenure", "budget", "stable-for", "hold"] {
         let value = args.option(key).map(|value| value.replace('/', " per "));
         recall.extend(value.map(|value| (key.to_owned(), Value::String(value))));
     }
@@ -41,6 +41,11 @@ pub fn recalls(args: &mut Args) -> Result<Urgency, Bad> {
     policy.insert("name".to_owned(), json!(args.option("policy").unwrap_or("priority".to_owned())));
     for key in ["fade", "least"] {
         policy.extend(args.option(key).map(|value| (key.to_owned(), Value::String(value))));
+    }
+    for (option, key) in [("share", "service"), ("lend", "lend")] {
+        let Some(text) = args.option(option) else { continue };
+        let (service, part) = text.split_once(':').ok_or("write a part as web/pages:50%")?;
+        policy.insert(key.to_owned(), json!({ service: part }));
     }
     let settings = json!({ "recall": recall, "policy": policy });
     serde_json::from_value(settings).map_err(|bad| bad.to_string())

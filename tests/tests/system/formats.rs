@@ -358,6 +358,8 @@ fn lease_facts(p: &Parts) -> Vec<sm::Fact> {
         sm::Unblocked { lease: LEASE, gate: Gate::Redeem, configuration: p.properties.clone() }
             .into(),
         sm::LeaveHastened { lease: LEASE, by: p.term.start() }.into(),
+        sm::LeaveRefused { lease: LEASE, unit: UNIT, error: "a build runs".to_owned() }.into(),
+        sm::LeaveForced { lease: LEASE }.into(),
         sm::RestWanted { lease: LEASE }.into(),
         sm::RestBegun { lease: LEASE, number: 1, units: NonZeroU32::MIN, from: p.term.start() }
             .into(),

@@ -109,7 +109,6 @@ fn service(rest: &str, behaviour: &str) -> String {
 const HOSTS: &str = "\
 group = '@leased'
 slots = 2
-drain = '3s'
 node-start = ['/bin/sh', '-c', 'exec FOLDER/in FOLDER/cluster FOLDER up $TENURE_NODE']
 node-stop = ['/bin/sh', '-c', 'exec FOLDER/in FOLDER/cluster FOLDER down $TENURE_NODE']";
 
@@ -124,7 +123,7 @@ fn jobs_of_grid_engine_get_leased_hosts_and_leave_them_by_a_drain() {
     let grid_engine = GridEngine::start();
     let folder = grid_engine.folder.path();
     let deployment = deployed(&named_units(folder));
-    define(&deployment, folder, &service(HOSTS, "most = 2"));
+    define(&deployment, folder, &service(HOSTS, "most = 2, drain = '3s'"));
     eventually(DEADLINE, "a service that runs", || show(&deployment)["state"] == "running");
     assert_eq!(kpi(&deployment, "pending-units"), "0");
 
@@ -148,7 +147,7 @@ fn jobs_of_grid_engine_get_leased_hosts_and_leave_them_by_a_drain() {
     eventually(DEADLINE, "two hosts at work again", || kpi(&deployment, "busy-units") == "2");
 
     // The jobs do not end: after `drain` they are queued again or ended, and the hosts are gone.
-    define(&deployment, folder, &service(HOSTS, "mode = 'unmanaged'"));
+    define(&deployment, folder, &service(HOSTS, "mode = 'unmanaged', drain = '3s'"));
     deployment.close_all();
     let is_over = || grid_engine.shown("-shgrp @leased", "hostlist") == "NONE";
     eventually(DEADLINE, "hosts that are gone", is_over);
@@ -170,8 +169,8 @@ fn units_become_licences_of_grid_engine_and_leave_when_they_are_not_in_use() {
         .sh("qconf -mattr queue slots 4 main.q && qconf -aattr hostgroup hostlist e9 @leased");
     grid_engine.sh(&format!("{0}/cluster {0} up e9", folder.display()));
     let deployment = deployed(&named_units(folder));
-    let licences = "licence = 'lic'\ndrain = '2m'";
-    define(&deployment, folder, &service(licences, "most = 2"));
+    let licences = "licence = 'lic'";
+    define(&deployment, folder, &service(licences, "most = 2, drain = '2m'"));
     grid_engine.submit("-N one -l lic=1");
     grid_engine.submit("-N two -l lic=1");
     grid_engine.submit("-N three -l lic=1");
@@ -184,7 +183,7 @@ fn units_become_licences_of_grid_engine_and_leave_when_they_are_not_in_use() {
     assert!(values().starts_with("lic=2,tenure_licences="), "{}", values());
 
     // Grid Engine takes a lower number at once; the units go when the jobs have ended.
-    define(&deployment, folder, &service(licences, "mode = 'unmanaged'"));
+    define(&deployment, folder, &service(licences, "mode = 'unmanaged', drain = '2m'"));
     for lease in deployment.json("lease list").as_array().expect("leases") {
         let closing = format!("lease close {}", lease["lease"].as_str().expect("a name"));
         let closing = deployment.tenure(&closing);
@@ -214,7 +213,7 @@ fn a_host_of_grid_engine_with_jobs_is_taken_over_as_it_is() {
     let running = || grid_engine.sh("qstat -u '*' -s r -xml").matches("<state>r<").count();
     eventually(DEADLINE, "a job", || running() == 1);
     let deployment = deployed(&adoptable_units(folder));
-    define(&deployment, folder, &service(HOSTS, "mode = 'unmanaged'"));
+    define(&deployment, folder, &service(HOSTS, "mode = 'unmanaged', drain = '3s'"));
 
     deployment.json("unit adopt alpha/u0 guest/batch --wait");
     let values = || grid_engine.shown("-se e0", "complex_values");

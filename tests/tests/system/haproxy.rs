@@ -137,7 +137,7 @@ fn leased_units_become_servers_of_haproxy_and_leave_when_their_sessions_have_end
     let folder = haproxy.folder.path().to_owned();
     let port = serve();
     let deployment = deployed(&named_units(&folder));
-    let service = |behaviour: &str, rest: &str| {
+    let service = |behaviour: &str| {
         define(
             &deployment,
             &folder,
@@ -145,7 +145,7 @@ fn leased_units_become_servers_of_haproxy_and_leave_when_their_sessions_have_end
                 "slo.web = {{ want = 'sessions / 2 + 1', urgency = 60 }}\n\
                  behaviour = {{ stale-after = '30s', {behaviour} }}\n\
                  [adapter]\nname = 'haproxy'\nsocket = 'FOLDER/admin'\nbackend = 'pool'\n\
-                 every = '300ms'\nport = {port}\nserver = 'check inter 200ms rise 1'\n{rest}\n"
+                 every = '300ms'\nport = {port}\nserver = 'check inter 200ms rise 1'\n"
             ),
         );
     };
@@ -154,11 +154,11 @@ fn leased_units_become_servers_of_haproxy_and_leave_when_their_sessions_have_end
     };
 
     // The first unit may drain for long, the second may not: each is left as it was joined.
-    service("most = 1", "drain = '2m'");
+    service("most = 1, drain = '2m'");
     has("a server", "units", "1");
     let mut first = Session::begin(&haproxy);
     has("a session", "sessions", "1");
-    service("most = 2", "drain = '1s'");
+    service("most = 2, drain = '1s'");
     has("a second server", "units", "2");
     let mut second = Session::begin(&haproxy);
     has("two sessions", "sessions", "2");
@@ -170,7 +170,7 @@ fn leased_units_become_servers_of_haproxy_and_leave_when_their_sessions_have_end
     assert_eq!(addresses().len(), 2);
 
     // One whose time is over: its session is ended.
-    service("mode = 'unmanaged'", "");
+    service("mode = 'unmanaged', drain = '1s'");
     close(&deployment, "guest/2");
     eventually(DEADLINE, "a server that is deleted", || addresses().len() == 1);
     assert!(!second.lives() && first.lives());

@@ -280,6 +280,8 @@ fn service_manager_events(s: &Samples) -> Vec<service_manager::Event> {
         Event::Notified(UnitId(0)),
         Event::JoinRefused(UnitId(0)),
         Event::LeaveHastened(s.term.end()),
+        Event::LeaveRefused(UnitId(0)),
+        Event::LeaveForced,
     ]
 }
 

@@ -136,13 +136,11 @@ fn define(deployment: &Deployment, slurm: &Slurm, (adapter, behaviour): (&str, &
 /// Nodes of a pool.
 const POOL: &str = "\
 pool = ['c1', 'c2']
-drain = '5s'
 node-start = ['/bin/sh', '-c', 'setsid --wait slurmd -N $TENURE_NODE']";
 
 /// Nodes that are created, each with a host name and an address of its own.
 const CREATED: &str = r#"
 node = 'CPUs=2 RealMemory=512'
-drain = '2m'
 node-start = ['/usr/bin/unshare', '--uts', '--mount', '/bin/sh', '-c', """
 hostname $TENURE_NODE && mount --bind FOLDER/hosts /etc/hosts &&
 setsid --wait slurmd -Z -N $TENURE_NODE --conf 'CPUs=2 RealMemory=512'"""]"#;
@@ -152,7 +150,7 @@ setsid --wait slurmd -Z -N $TENURE_NODE --conf 'CPUs=2 RealMemory=512'"""]"#;
 fn jobs_of_slurm_get_leased_nodes_and_leave_them_by_a_drain() {
     let slurm = Slurm::start("36");
     let mut deployment = deployed("units = 4");
-    define(&deployment, &slurm, (POOL, "most = 2"));
+    define(&deployment, &slurm, (POOL, "most = 2, drain = '5s'"));
     eventually(DEADLINE, "a service that runs", || show(&deployment)["state"] == "running");
     assert_eq!(show(&deployment)["kpis"]["pending-units"], "0");
 
@@ -198,7 +196,7 @@ fn jobs_of_slurm_get_leased_nodes_and_leave_them_by_a_drain() {
     eventually(DEADLINE, "nodes that are known again", || !forgotten(&show(&deployment)));
 
     // The jobs do not end: after `drain` they are queued again, and the nodes are gone.
-    define(&deployment, &slurm, (POOL, "mode = 'unmanaged'"));
+    define(&deployment, &slurm, (POOL, "mode = 'unmanaged', drain = '5s'"));
     let closing = deployment.tenure("lease close guest/1");
     assert!(closing.status.success(), "{}", stderr(&closing));
     eventually(DEADLINE, "a drain with our reason", || {
@@ -219,7 +217,7 @@ fn nodes_of_slurm_are_created_for_units_and_deleted_when_their_jobs_have_ended()
     // Nodes of others stay as they are.
     slurm.sh("scontrol create NodeName=e9 NodeAddr=127.0.1.29 NodeHostname=e9 CPUs=2 State=FUTURE");
     let deployment = deployed(&named_units(slurm.folder.path()));
-    define(&deployment, &slurm, (CREATED, "most = 1"));
+    define(&deployment, &slurm, (CREATED, "most = 1, drain = '2m'"));
     slurm.sh("sbatch -o /dev/null --wrap \"read go <$PWD/gate\"");
     eventually(DEADLINE, "a node at work", || {
         show(&deployment)["kpis"]["busy-units{partition=\"main\"}"] == "1"
@@ -252,8 +250,8 @@ fn a_node_of_slurm_with_jobs_is_taken_over_as_it_is() {
     slurm.sh("sbatch --requeue -o /dev/null --wrap \"read go <$PWD/gate\"");
     eventually(DEADLINE, "a job", || slurm.sh("squeue --noheader -o '%T %N'") == "RUNNING e0");
     let deployment = deployed(&adoptable_units(slurm.folder.path()));
-    let adapter = POOL.replace("drain = '5s'", "drain = '2s'\nstatic = true");
-    define(&deployment, &slurm, (&adapter, "mode = 'unmanaged'"));
+    let adapter = format!("{POOL}\nstatic = true");
+    define(&deployment, &slurm, (&adapter, "mode = 'unmanaged', drain = '2s'"));
     let is_static = || show(&deployment)["members"].as_array().is_some_and(|all| all.len() == 1);
     eventually(DEADLINE, "a static unit", is_static);
 

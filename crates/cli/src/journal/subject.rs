@@ -99,6 +99,8 @@ impl Subjects {
             Fact::RecallLifted(fact) => self.lease(fact.lease),
             Fact::JoinRefused(fact) => self.lease(fact.lease),
             Fact::LeaveHastened(fact) => self.lease(fact.lease),
+            Fact::LeaveRefused(fact) => self.lease(fact.lease),
+            Fact::LeaveForced(fact) => self.lease(fact.lease),
             Fact::Unblocked(fact) => self.lease(fact.lease),
             Fact::GateReached(fact) => self.lease(fact.lease),
             Fact::GateAnswered(fact) => self.lease(fact.lease),

@@ -263,6 +263,9 @@ pub(crate) enum LeaseCommand {
         /// `tenure lease request --at`
         #[arg(long, value_name = "WHEN", value_parser = when::read)]
         by: Option<Moment>,
+        /// Also if the software of its service refuses to leave its units
+        #[arg(long)]
+        force: bool,
         /// Wait until it has ended
         #[command(flatten)]
         wait: WaitArgs,

@@ -81,8 +81,8 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
         LeaseCommand::Redeem { endpoint, lease, wait } => {
             begin(endpoint, &Request::Redeem { lease: lease.clone() }, *wait, console)
         }
-        LeaseCommand::Close { endpoint, lease, by, wait } => {
-            close(endpoint, (lease, *by), *wait, console)
+        LeaseCommand::Close { endpoint, lease, by, force, wait } => {
+            close(endpoint, (lease, *by, *force), *wait, console)
         }
         LeaseCommand::Watch { endpoint, lease } => watch(endpoint, lease.clone(), console),
         LeaseCommand::Why { endpoint, lease } => why::why(endpoint, lease, console),
@@ -366,18 +366,26 @@ pub(super) fn settle(
 /// Closes a lease; one that has already ended is left as it is.
 fn close(
     endpoint: &Change,
-    (lease, by): (&LeaseName, Option<Moment>),
+    (lease, by, force): (&LeaseName, Option<Moment>, bool),
     WaitArgs { wait, timeout, .. }: WaitArgs,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect_to(endpoint)?;
+    if force {
+        ask_change::<Vec<LeaseView>>(endpoint, &Request::ForceLeave { lease: lease.clone() })?;
+    }
     let mut leases: Vec<LeaseView> = client.ask(&Request::Close { lease: lease.clone(), by })?;
-    if wait && !leases.iter().all(is_given_back) {
+    let settled = |lease: &LeaseView| is_given_back(lease) || lease.stays.is_some();
+    if wait && !leases.iter().all(settled) {
         let interrupt = Interrupt::watch(&client, wait)?;
-        leases = until(&mut client, lease, timeout, is_given_back)
+        leases = until(&mut client, lease, timeout, settled)
             .map_err(|error| interrupt.or(error, Some(lease)))?;
     }
-    list(&leases, endpoint.output, console)
+    list(&leases, endpoint.output, console)?;
+    match leases.into_iter().find(|lease| wait && lease.stays.is_some()) {
+        Some(stays) => Err(Error::Stays(Box::new(stays))),
+        None => Ok(()),
+    }
 }
 
 fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {

@@ -196,17 +196,19 @@ pub(crate) struct WatchArgs {
     service: Option<ServiceName>,
 }
 
-/// Say what a definition of a service would come to, and change nothing.
+/// Say what a changed definition of a service, or a changed configuration, would come to, and change nothing.
 ///
-/// Copies of its service manager and of the brokers here go on for a while, as if the service were defined so, and as if
-/// all that is measured stayed as it is. What is granted, ordered from other services and given back by then is listed.
+/// Copies of the service managers and brokers here go on for a while, as if services were defined so and brokers had
+/// those mappers, and as if all that is measured stayed as it is. What is granted, ordered from services and given back
+/// by then is listed.
 #[derive(Args, Debug)]
+#[command(allow_missing_positional = true)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     endpoint: Endpoint,
 
-    /// The service: batch or guest/batch
-    service: ServiceName,
+    /// The service: batch or guest/batch; without one, FILE is a configuration of the deployment
+    service: Option<ServiceName>,
 
     /// Its definition, in TOML, or JSON if its name ends so
     #[arg(value_name = "FILE")]
@@ -336,6 +338,17 @@ fn why(args: &ServiceArgs, console: &mut Console<'_>) -> Result<(), Error> {
     for line in &service.why {
         text::line(console.out, line)?;
     }
+    warn(service.warnings.iter(), console)
+}
+
+/// What a service wants that cannot come about.
+fn warn<'a>(
+    warnings: impl Iterator<Item = &'a String>,
+    console: &mut Console<'_>,
+) -> Result<(), Error> {
+    for warning in warnings {
+        text::line(console.out, format_args!("warning: {warning}"))?;
+    }
     Ok(())
 }
 
@@ -449,7 +462,7 @@ fn show_one(service: &ServiceView, output: Output, console: &mut Console<'_>) ->
             text::line(console.out, format_args!("{} cannot be judged: {obstacle}", slo.slo))?;
         }
     }
-    Ok(())
+    warn(service.warnings.iter(), console)
 }
 
 /// What units are worth, the most urgent first.

@@ -90,6 +90,10 @@ pub(crate) struct UnassignArgs {
 
     /// The unit: alpha/u3
     unit: String,
+
+    /// Also if the software of its service refuses to leave it
+    #[arg(long)]
+    force: bool,
 }
 
 /// List the units that a service does not ask for, or change that.
@@ -291,9 +295,13 @@ fn show(args: &UnitArgs, console: &mut Console<'_>) -> Result<(), Error> {
 }
 
 fn unassign(args: &UnassignArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let UnassignArgs { endpoint, unit } = args;
+    let UnassignArgs { endpoint, unit, force } = args;
     let view = named(&endpoint.data, unit)?;
-    let leases: Vec<LeaseView> = ask_change(endpoint, &way_back(&endpoint.data, &view)?)?;
+    let back = way_back(&endpoint.data, &view)?;
+    if let (true, Request::Close { lease, .. } | Request::Flex { lease, .. }) = (*force, &back) {
+        ask_change::<Vec<LeaseView>>(endpoint, &Request::ForceLeave { lease: lease.clone() })?;
+    }
+    let leases: Vec<LeaseView> = ask_change(endpoint, &back)?;
     let units: Vec<UnitView> = leases.into_iter().flat_map(of_lease).collect();
     print::rows(&units, endpoint.output, "no units", console)
 }

@@ -94,7 +94,7 @@ fn wrong(error: RunError, files: &Files) -> Error {
     Error::Config { error, text }
 }
 
-fn read_all(paths: &[PathBuf]) -> Result<Files, Error> {
+pub(super) fn read_all(paths: &[PathBuf]) -> Result<Files, Error> {
     let help = "`tenure dev` needs no file; config/dev.toml is a good start for one";
     let read = |path: &PathBuf| {
         let text = fs::read_to_string(path).map_err(|error| Error::reading(path, error, help))?;
@@ -103,7 +103,7 @@ fn read_all(paths: &[PathBuf]) -> Result<Files, Error> {
     Ok(Files::new(paths.iter().map(read).collect::<Result<Vec<_>, Error>>()?))
 }
 
-fn checked(files: &Files, set: &[Override]) -> Result<Config, Error> {
+pub(super) fn checked(files: &Files, set: &[Override]) -> Result<Config, Error> {
     parse_files(files, set).map_err(|error| {
         let text = files.text(error.file()).to_owned();
         Error::Config { error: Box::new(error), text }

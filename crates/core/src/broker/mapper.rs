@@ -20,6 +20,11 @@ pub trait BrokerMapper: Send {
     /// open.
     fn decide(&self, view: &View) -> Decision;
 
+    /// By how much a claim has to be more urgent than the use that it ends, if units are ordered by urgency alone.
+    fn least_gain(&self) -> Option<u64> {
+        None
+    }
+
     /// How much it may take from services for others, which the broker sees to. It takes nothing unless it says so.
     fn swing(&self) -> Swing {
         Swing::default()

@@ -248,6 +248,11 @@ impl Broker {
         Self { quotas, ..self }
     }
 
+    /// How many units of a kind it has, free or not.
+    pub fn units_like(&self, kind: &Kind) -> u64 {
+        self.index.units_like(kind)
+    }
+
     /// What was cut from the tickets it holds.
     pub fn ledger(&self) -> &Ledger {
         &self.state.ledger

@@ -32,6 +32,8 @@ pub const MAX_WINDOW: Span = Span::DAY;
 pub struct Swing {
     /// For how long a service has units at least.
     pub min_tenure: Span,
+    /// How long ahead a service is told at least, whatever its leases say.
+    pub notice: Span,
     /// How many units are taken at most.
     pub budget: Option<Budget>,
     /// Whether nothing is taken: what would be ordered is recorded.
@@ -280,6 +282,7 @@ impl Broker {
         };
         let due = link.clauses.takes_at(now, tenure);
         let due = due.ok_or_else(|| format!("nothing in use is recalled of ticket {ticket}"))?;
+        let due = due.max(now.plus(self.swing.notice));
         let due = if mutant!(OrderWithoutNotice) { now } else { due };
         if link.term.end() <= due {
             return Err(format!("ticket {ticket} ends before its units can be taken"));

@@ -368,6 +368,16 @@ impl Index {
         listed.map(|listed| u64::from(listed.units)).sum()
     }
 
+    /// All units of a kind.
+    pub(super) fn units_like(&self, Kind { resource, requirement }: &Kind) -> u64 {
+        let like = |attributes: &Attributes| {
+            requirement.as_ref().is_none_or(|of| of.matches(attributes).unwrap_or(false))
+        };
+        let listed = self.sources.get(resource).into_iter().flat_map(OrdMap::values);
+        let listed = listed.filter(|listed| like(&listed.attributes));
+        listed.map(|listed| u64::from(listed.units)).sum()
+    }
+
     /// Whether there is a source of the type.
     pub(super) fn has_type(&self, resource: &Name) -> bool {
         self.sources.contains_key(resource)

@@ -60,6 +60,18 @@ impl Adapter {
         Self(settings.map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
+    /// Whether there is a setting of this name.
+    pub fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// The same with one more setting.
+    pub(super) fn with(&self, key: Name, value: Setting) -> Self {
+        let mut settings = self.0.clone();
+        settings.insert(key, value);
+        Self(settings)
+    }
+
     /// Whether it has a name and is small enough to be remembered.
     pub(super) fn is_sound(&self) -> bool {
         let bytes = |value: &Setting| match value {

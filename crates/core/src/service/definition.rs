@@ -6,13 +6,16 @@ use serde::{Deserialize, Serialize};
 use tenure_expr::{Expr, Quantity, Value};
 use thiserror::Error;
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, Setting};
 use super::label_map::LabelMap;
 use super::sla::Sla;
 use super::slo::Slo;
 use crate::model::name::Name;
 use crate::model::percent::Percent;
 use crate::model::time::Span;
+
+/// The setting of adapters that says for how long work may go on on a unit that is left.
+pub const DRAIN: &str = "drain";
 
 /// The definition of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +57,19 @@ pub struct Behaviour {
     pub deadband: Percent,
     /// For how long a unit is not asked for again that could not be joined.
     pub blacklist_for: Span,
+    /// For how long work may go on on a unit that is left, if not for as long as its adapter lets it.
+    pub drain: Option<Span>,
+    /// What becomes of it while nothing is known of it.
+    pub on_unknown: OnUnknown,
+}
+
+/// What becomes of a service while nothing is known of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnUnknown {
+    /// Nothing is asked for and nothing is given back: what is not known takes nothing away.
+    #[default]
+    Pause,
 }
 
 /// Whether decisions about a service are carried out.
@@ -83,6 +99,8 @@ impl Default for Behaviour {
             min_tenure: Span::MINUTE.times(30),
             deadband: Percent(0),
             blacklist_for: Span::DAY,
+            drain: None,
+            on_unknown: OnUnknown::Pause,
         }
     }
 }
@@ -127,6 +145,12 @@ pub enum BadDefinition {
         keys = Adapter::MAX_SETTINGS, bytes = Adapter::MAX_BYTES
     )]
     Adapter,
+    /// How long units drain is not said where it belongs.
+    #[error("for how long a unit drains is `drain` of its `behaviour`, not of its adapter")]
+    DrainOfAdapter,
+    /// Units are to drain, and nothing connects it with software that could go on using them.
+    #[error("`drain` is for services with an adapter: what uses their units is not known")]
+    DrainWithoutAdapter,
     /// What its adapter maps is no label, or nothing that could hold of units.
     #[error("`{key}` of `map` of its adapter: {cause}")]
     Map {
@@ -201,6 +225,7 @@ impl Definition {
         if self.adapter.as_ref().is_some_and(|adapter| !adapter.is_sound()) {
             return Err(BadDefinition::Adapter);
         }
+        self.check_drain()?;
         self.label_map().map_err(|(key, cause)| BadDefinition::Map { key, cause })?;
         self.check_slas()?;
         let Behaviour { most, least, term, stale_after, notice, min_tenure, .. } = &self.behaviour;
@@ -218,6 +243,24 @@ impl Definition {
         match most {
             Some(most) if most < least => Err(BadDefinition::Bounds { least: *least, most: *most }),
             Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Its adapter, with what its behaviour says of leaving units among the settings.
+    pub fn adapter(&self) -> Option<Adapter> {
+        let adapter = self.adapter.as_ref()?;
+        Some(match self.behaviour.drain {
+            Some(drain) => adapter.with(Name::literal(DRAIN), Setting::Text(drain.to_string())),
+            None => adapter.clone(),
+        })
+    }
+
+    fn check_drain(&self) -> Result<(), BadDefinition> {
+        match (&self.adapter, self.behaviour.drain) {
+            (Some(adapter), _) if adapter.has(DRAIN) => Err(BadDefinition::DrainOfAdapter),
+            (None, Some(_)) => Err(BadDefinition::DrainWithoutAdapter),
+            (_, Some(drain)) if drain <= Span::ZERO => Err(BadDefinition::Zero(DRAIN)),
+            _ => Ok(()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -44,6 +45,12 @@ impl MemberId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether a name is fully qualified: that of one host, whoever states it. An address is none.
+pub(crate) fn is_qualified(name: &str) -> bool {
+    let name = name.trim_end_matches('.');
+    name.contains('.') && name.parse::<IpAddr>().is_err()
 }
 
 impl TryFrom<String> for MemberId {

@@ -19,7 +19,7 @@ use crate::driver::UnitId;
 use crate::model::slice::{LeaseId, SliceName};
 use crate::model::time::Time;
 use crate::mutants::mutant;
-use crate::service::member::MemberId;
+use crate::service::member::{MemberId, is_qualified};
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::message::LeasedUnit;
@@ -465,9 +465,4 @@ impl Leased {
         let has_host = |unit: &LeasedUnit| unit.properties.get(HOST).is_some_and(is_qualified);
         self.units.iter().any(has_host)
     }
-}
-
-/// Whether a name is fully qualified: that of one host, whichever site states it.
-fn is_qualified(name: &str) -> bool {
-    name.contains('.')
 }

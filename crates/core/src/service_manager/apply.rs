@@ -15,7 +15,8 @@ use crate::model::time::{Term, Time};
 use crate::mutants::mutant;
 use crate::service_manager::facts::{
     Accepted, AskRefused, ExtensionAsked, Fact, GroupBroken, JoinRefused, Joined, Leased,
-    MapperAnswered, RecallAnswered, RecallRefused, SignalObserved, SiteClosed,
+    LeaveBegun, LeaveRefused, MapperAnswered, RecallAnswered, RecallRefused, ReturnBegun,
+    SignalObserved, SiteClosed,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::service_manager::sequence::Gate;
@@ -95,7 +96,9 @@ impl ServiceManager {
             | Fact::Notified(_)
             | Fact::TicketLapsed(_)
             | Fact::RecallLifted(_)
+            | Fact::LeaveForced(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
+            Fact::LeaveRefused(refused) => self.leave_refused(at, refused, fact)?,
             Fact::ReturnBegun(begun) => self.part_goes(at, begun.lease, fact)?,
             Fact::TermOver(over) => self.term_over(at, over.lease, fact)?,
             Fact::Common(fact) => self.apply_common(at, fact),
@@ -227,6 +230,21 @@ impl ServiceManager {
         Ok(())
     }
 
+    /// The guest's driver has refused to leave a unit: what was to go back stays.
+    fn leave_refused(
+        &mut self,
+        at: Time,
+        LeaveRefused { lease, unit, error }: &LeaveRefused,
+        fact: &Fact,
+    ) -> Result<(), BadFact> {
+        self.step_as_told(at, fact)?;
+        if let Some(lease) = self.state.leases.get_mut(lease) {
+            lease.stays = Some(format!("{unit}: {error}"));
+        }
+        self.call_for_service_of(*lease);
+        Ok(())
+    }
+
     pub(super) fn call_for_service_of(&mut self, id: LeaseId) {
         let slice = self.state.leases.get(&id).map(|lease| &lease.slice);
         if slice.is_some_and(|slice| self.state.services.has(slice)) {
@@ -297,6 +315,12 @@ impl ServiceManager {
         }
         if let Fact::Leased(leased) = fact {
             self.remember_epochs(leased);
+        }
+        if let Fact::LeaveBegun(LeaveBegun { lease, .. })
+        | Fact::ReturnBegun(ReturnBegun { lease, .. }) = fact
+            && let Some(lease) = self.state.leases.get_mut(lease)
+        {
+            lease.stays = None;
         }
         match fact.lease_event() {
             Some((lease, event)) => self.step(at, lease, event),

@@ -160,6 +160,11 @@ pub enum Command {
         /// When the units are left by, ready or not.
         by: Time,
     },
+    /// Have the guest's driver refuse to leave no unit of a lease any more.
+    ForceLeave {
+        /// The lease.
+        lease: LeaseId,
+    },
     /// Plans of packages.
     Plan(PlanCommand),
     /// A service.

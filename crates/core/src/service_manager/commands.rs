@@ -92,6 +92,10 @@ impl ServiceManager {
             Command::Victims { lease, units } => self.name_victims(now, lease, units, out),
             Command::Recall { ticket, units, from } => self.recall(now, ticket, (units, from), out),
             Command::Hasten { lease, by } => self.hasten(now, lease, by, out),
+            Command::ForceLeave { lease } => {
+                self.force_leave(now, lease, out);
+                Ok(())
+            }
             Command::Plan(command) => self.plan_command(now, command, out),
             Command::Service(command) => self.service_command(now, command, out),
         };

@@ -590,6 +590,23 @@ facts! {
         error: String,
     }
 
+    /// The guest's driver refused to leave a unit, and has not touched it: what was to go back for the guest's own sake
+    /// stays, and what was left of it by then is joined again.
+    LeaveRefused = "service-manager.leave-refused" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+        /// Why.
+        error: String,
+    }
+
+    /// The guest's driver may refuse to leave no unit of a lease from now on.
+    LeaveForced = "service-manager.leave-forced" 1 {
+        /// The lease.
+        lease: LeaseId,
+    }
+
     /// The guest's software is to have left the units by an earlier instant.
     LeaveHastened = "service-manager.leave-hastened" 1 {
         /// The lease.

@@ -18,8 +18,8 @@ use crate::mutants::mutant;
 use crate::service_manager::Output;
 use crate::service_manager::facts::{
     AskRefused, CloseBegun, Credited, Extended, ExtensionDenied, ExtensionGranted, GaveUp, Granted,
-    JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, Left, RedeemRefused, SignalObserved,
-    SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
+    JoinRefused, Joined, LeaseForgotten, Leased, LeaveBegun, LeaveRefused, Left, RedeemRefused,
+    SignalObserved, SiteClosed, TermOver, TicketLapsed, UnwantedGranted, Woken,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Held, State, UnitUse};
 use crate::ticket::Ticket;
@@ -600,6 +600,10 @@ impl ServiceManager {
         if let Some(why) = refused.filter(|_| step == Step::Join) {
             let error = truncate_text(why);
             return self.emit(now, JoinRefused { lease, unit, error }, out);
+        }
+        if let Some(why) = refused.filter(|_| self.may_stay(lease, unit)) {
+            let error = truncate_text(why);
+            return self.emit(now, LeaveRefused { lease, unit, error }, out);
         }
         let said = done.outcome.as_ref().ok().cloned().unwrap_or_default();
         let error = done.outcome.err().map(|error| truncate_text(&error.0));

@@ -46,6 +46,8 @@ pub struct Held {
     pub leave_by: Option<Time>,
     /// How many units the guest's driver refused.
     pub refused: usize,
+    /// Whether the guest's driver may refuse to leave no unit.
+    pub forced: bool,
 }
 
 /// An instant from which on a lease has fewer units.
@@ -329,6 +331,32 @@ impl Held {
                 | UnitUse::Refused => {}
             }
         }
+    }
+
+    /// Whether a unit may stay if the guest's driver refuses to leave it: nobody else has set a time for it.
+    pub(super) fn may_stay(&self, unit: UnitId) -> bool {
+        let leaves = self.units.get(&unit).is_some_and(|(_, usage)| *usage == UnitUse::Leaving);
+        leaves && !self.forced && self.leave_by.is_none()
+    }
+
+    /// The guest's driver does not leave a unit of the part that goes back: the part stays, and what was left of it is
+    /// joined again; `false` if it has to go.
+    pub(super) fn stay(&mut self, unit: UnitId) -> bool {
+        let Change::Leaving(PartReturn { part, .. }) = &self.change else { return false };
+        if !part.names(unit) || !self.may_stay(unit) {
+            return false;
+        }
+        let part = part.clone();
+        self.change = Change::None;
+        for (unit, (_, usage)) in self.units.iter_mut().filter(|(unit, _)| part.names(**unit)) {
+            if matches!(usage, UnitUse::Leaving | UnitUse::Left) {
+                self.leaving -= usize::from(*usage == UnitUse::Leaving);
+                *usage = UnitUse::Joining;
+                self.awaited += 1;
+                called_again(&mut self.again, *unit);
+            }
+        }
+        true
     }
 
     /// How often a join or a leave of a unit was called for again.

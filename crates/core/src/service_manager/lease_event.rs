@@ -52,6 +52,8 @@ impl Fact {
             Self::RecallLifted(fact) => (fact.lease, Event::RecallLifted),
             Self::UnitsRecalled(fact) => (fact.lease, fact.event()),
             Self::JoinRefused(fact) => (fact.lease, Event::JoinRefused(fact.unit)),
+            Self::LeaveRefused(fact) => (fact.lease, Event::LeaveRefused(fact.unit)),
+            Self::LeaveForced(fact) => (fact.lease, Event::LeaveForced),
             Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
             Self::UsageReported(_)
             | Self::RestWanted(_)

@@ -154,6 +154,10 @@ pub enum Event {
     JoinRefused(UnitId),
     /// The units are to be left by an earlier instant.
     LeaveHastened(Time),
+    /// The guest's driver refused to leave a unit, and has not touched it.
+    LeaveRefused(UnitId),
+    /// The guest's driver may refuse to leave no unit any more.
+    LeaveForced,
 }
 
 impl State {
@@ -290,7 +294,9 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
         | Event::UnitsRecalled(..)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveHastened(_) => Err(illegal(word, &event)),
+        | Event::LeaveHastened(_)
+        | Event::LeaveRefused(_)
+        | Event::LeaveForced => Err(illegal(word, &event)),
     }
 }
 
@@ -315,6 +321,7 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
                 again: BTreeMap::new(),
                 leave_by: None,
                 refused: 0,
+                forced: false,
             };
             Ok(State::Joining { held })
         }
@@ -345,7 +352,9 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         | Event::UnitsRecalled(..)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveHastened(_) => Err(illegal("Redeeming", &event)),
+        | Event::LeaveHastened(_)
+        | Event::LeaveRefused(_)
+        | Event::LeaveForced => Err(illegal("Redeeming", &event)),
     }
 }
 
@@ -410,6 +419,14 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         Event::JoinRefused(unit) => {
             let refused = held.refuse(unit);
             if refused { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
+        }
+        Event::LeaveRefused(unit) => {
+            let stays = held.stay(unit);
+            if stays { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
+        }
+        Event::LeaveForced => {
+            held.forced = true;
+            Ok(in_use(held))
         }
         Event::RedeemBegun
         | Event::Split
@@ -540,6 +557,14 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         Event::Extended | Event::RecallLifted if then == AfterLeave::End => {
             called_back(held, event)
         }
+        Event::LeaveRefused(unit) if then == AfterLeave::Close && held.may_stay(unit) => {
+            held.call_back();
+            Ok(in_use(left_early(held)))
+        }
+        Event::LeaveForced => {
+            held.forced = true;
+            Ok(State::Leaving { held, then })
+        }
         Event::CloseBegun => Ok(close(held)),
         Event::SiteClosed(receipts) => Ok(after_site(held.credits, receipts)),
         Event::ExtensionDenied
@@ -577,7 +602,8 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::Notified(_)
         | Event::RecallBegun(_)
         | Event::RecallLifted
-        | Event::JoinRefused(_) => Err(illegal("Leaving", &event)),
+        | Event::JoinRefused(_)
+        | Event::LeaveRefused(_) => Err(illegal("Leaving", &event)),
     }
 }
 
@@ -619,7 +645,9 @@ fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
         | Event::UnitsRecalled(..)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveHastened(_) => Err(illegal("Closing", &event)),
+        | Event::LeaveHastened(_)
+        | Event::LeaveRefused(_)
+        | Event::LeaveForced => Err(illegal("Closing", &event)),
     }
 }
 
@@ -652,7 +680,9 @@ fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
         | Event::UnitsRecalled(..)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveHastened(_) => Err(illegal("Crediting", &event)),
+        | Event::LeaveHastened(_)
+        | Event::LeaveRefused(_)
+        | Event::LeaveForced => Err(illegal("Crediting", &event)),
     }
 }
 
@@ -725,6 +755,8 @@ impl Event {
             Self::RecallLifted => "RecallLifted",
             Self::JoinRefused(_) => "JoinRefused",
             Self::LeaveHastened(_) => "LeaveHastened",
+            Self::LeaveRefused(_) => "LeaveRefused",
+            Self::LeaveForced => "LeaveForced",
         }
     }
 }

@@ -153,6 +153,8 @@ pub(crate) struct Lease {
     usage: BTreeMap<UnitId, usage::Usage>,
     /// What it waits for.
     sequence: sequence::Sequence,
+    /// Which unit the guest's driver has refused to leave since it was last to go back, and why.
+    stays: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

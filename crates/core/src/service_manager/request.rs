@@ -476,6 +476,7 @@ impl ServiceManager {
                 expires_at: link.term.end(),
                 recalls: Default::default(),
                 warnings: Default::default(),
+                stays: None,
                 failures: Default::default(),
                 costs: Costs::of(link),
                 assurance: link.clauses.assurance,

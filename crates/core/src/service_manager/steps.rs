@@ -7,7 +7,7 @@ use crate::driver::{Step, UnitId};
 use crate::model::slice::LeaseId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
-use crate::service_manager::facts::{LeaveBegun, LeaveHastened, ReturnBegun};
+use crate::service_manager::facts::{LeaveBegun, LeaveForced, LeaveHastened, ReturnBegun};
 use crate::service_manager::machine::{AfterLeave, Event, Held, State, UnitUse};
 use crate::wire::part::Part;
 
@@ -63,6 +63,32 @@ impl ServiceManager {
             self.emit(now, LeaveHastened { lease, by }, out);
         }
         Ok(())
+    }
+
+    /// Whether a unit may stay that is being left, if the guest's driver refuses that: it goes back for the sake of a
+    /// service, and not because it is recalled, has failed, or goes with other leases.
+    pub(super) fn may_stay(&self, lease: LeaseId, unit: UnitId) -> bool {
+        let Some(record) = self.state.leases.get(&lease) else { return false };
+        let own = match &record.state {
+            State::Leaving { held, then: AfterLeave::Close } => held.may_stay(unit),
+            State::Joining { held } | State::Active { held } => held.clone().stay(unit),
+            State::Leaving { .. }
+            | State::Ticketed { .. }
+            | State::Redeeming { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => false,
+        };
+        let whole = record.group.is_none() && self.failed_units(lease).is_none();
+        own && whole && self.recall_told(lease).is_none() && self.state.services.has(&record.slice)
+    }
+
+    /// The guest's driver is to refuse to leave no unit of a lease any more, if that has some.
+    pub(super) fn force_leave(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
+        let held = self.lease(lease).and_then(State::held);
+        if held.is_some_and(|held| !held.forced) {
+            self.emit(now, LeaveForced { lease }, out);
+        }
     }
 
     /// A leave that drains is hastened if the lease ends earlier than it did.

@@ -128,6 +128,8 @@ pub struct LeaseSurvey<'a> {
     pub rest: Option<RestStanding>,
     /// What it waits for, once it is granted.
     pub sequence: Option<&'a Sequence>,
+    /// Which unit the guest's driver has refused to leave since it was last to go back, and why.
+    pub stays: Option<&'a str>,
 }
 
 impl LeaseSurvey<'_> {
@@ -210,6 +212,7 @@ impl Request {
             item: None,
             joins: None,
             closed_by: None,
+            stays: None,
             recalled: None,
             rest: None,
             worth: None,
@@ -238,6 +241,7 @@ impl Lease {
             item: None,
             joins: None,
             closed_by: self.closed_by.as_ref(),
+            stays: self.stays.as_deref(),
             recalled: self.next_told(),
             rest: None,
             worth: Some(self),

@@ -4,8 +4,6 @@
 //! A host is stated by a hash of its name with the broker's id: a broker learns no names but those that it guesses, and
 //! two brokers cannot compare what they were told.
 
-use std::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::driver::UnitId;
@@ -13,7 +11,7 @@ use crate::model::codec::{Hash, encode};
 use crate::model::identity::ActorId;
 use crate::model::slice::SliceName;
 use crate::model::time::Time;
-use crate::service::member::MemberId;
+use crate::service::member::{MemberId, is_qualified};
 use crate::ticket::link::LinkHash;
 
 /// The most hosts of one service that one broker is told.
@@ -79,9 +77,8 @@ pub struct ForeignClaim {
 /// not fully qualified, or an address.
 pub fn host_id(broker: ActorId, name: &MemberId) -> Option<Hash> {
     let name = name.as_str().trim_end_matches('.');
-    let alone = name.contains('.') && name.parse::<IpAddr>().is_err();
     let broker = encode(&broker);
-    alone.then(|| Hash::of("tenure host v1", &[&broker, name.as_bytes()]))
+    is_qualified(name).then(|| Hash::of("tenure host v1", &[&broker, name.as_bytes()]))
 }
 
 impl Hosts {

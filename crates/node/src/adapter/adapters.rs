@@ -201,7 +201,7 @@ fn specs(actor: &AnyActor) -> BTreeMap<Name, Spec> {
         AnyActor::ServiceManager(guest) => {
             let services = guest.services().into_iter().map(|view| view.service);
             let spec = |name: Name| {
-                let spec = guest.service(&name)?.definition.adapter.clone()?;
+                let spec = guest.service(&name)?.definition.adapter()?;
                 Some((name, spec))
             };
             services.filter_map(spec).collect()

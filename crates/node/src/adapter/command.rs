@@ -174,8 +174,31 @@ impl Programs {
             timeout,
             output: OUTPUT,
         };
-        run.finish(tenancy.stop(), |process| tenancy.begun(process))
+        let ended = run.end(tenancy.stop(), |process| tenancy.begun(process))?;
+        let Ended { status, output, complaint } = ended;
+        match status.code() {
+            Some(0) => Ok(output),
+            Some(REFUSES) if refuses(what) => Err(refused(what, &complaint)),
+            _ => Err(DriverError(format!("the {what} program failed ({status}){complaint}"))),
+        }
     }
+}
+
+/// The exit code of a `join` or `leave` that refuses, and has changed nothing: `EX_TEMPFAIL`.
+const REFUSES: i32 = 75;
+
+/// Whether a program may refuse: others run when something was done already.
+fn refuses(what: &str) -> bool {
+    matches!(what, "join" | "leave")
+}
+
+fn refused(what: &str, complaint: &str) -> DriverError {
+    let why = complaint.trim_start_matches(": ");
+    DriverError::untouched(if why.is_empty() {
+        format!("the {what} program refuses")
+    } else {
+        why.to_owned()
+    })
 }
 
 /// How long a program may run, and what is in its environment.
@@ -239,14 +262,15 @@ fn namespace(call: &Call) -> Result<&str, DriverError> {
 
 /// What a program wrote that ran on a unit, if it ended with success.
 fn on_unit(what: &str, Ran { end, output, errors }: Ran) -> Result<Vec<u8>, DriverError> {
+    let text = String::from_utf8_lossy(&errors.bytes);
+    let said = text.lines().next_back().map_or_else(String::new, |line| format!(": {line}"));
     let how = match end {
         CommandEnd::Exit(0) => return Ok(output.bytes),
+        CommandEnd::Exit(REFUSES) if refuses(what) => return Err(refused(what, &said)),
         CommandEnd::Exit(code) => format!("exit code {code}"),
         CommandEnd::Signal(signal) => format!("signal {signal}"),
         CommandEnd::Timeout => "it took too long".to_owned(),
     };
-    let text = String::from_utf8_lossy(&errors.bytes);
-    let said = text.lines().next_back().map_or_else(String::new, |line| format!(": {line}"));
     Err(DriverError(format!("the {what} program failed on the unit ({how}){said}")))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tenure_core::model::name::Name;
 use tenure_core::service::adapter::Adapter as Spec;
-use tenure_core::service::definition::Definition;
+use tenure_core::service::definition::{DRAIN, Definition};
 use tenure_core::service::label_map::LabelMap;
 use thiserror::Error;
 
@@ -42,6 +42,12 @@ pub enum BadAdapter {
         /// What to do about it.
         help: Option<String>,
     },
+    /// It does not have units drain.
+    #[error("adapter `{name}` has no units drain, so `drain` of `behaviour` says nothing")]
+    Drain {
+        /// The adapter.
+        name: &'static str,
+    },
     /// An SLO looks at something else than what it measures.
     #[error("`{slo}` looks at the KPI `{kpi}`, which its adapter does not measure")]
     Kpi {
@@ -71,6 +77,11 @@ impl BadAdapter {
             Self::Unknown { name, known } => tenure_config::suggestion(name, known.iter().copied()),
             Self::Settings { help: Some(help), .. } => help.clone(),
             Self::Settings { .. } => "docs/ADAPTERS.md has the settings of adapters".to_owned(),
+            Self::Drain { .. } => {
+                let drain: Vec<_> =
+                    ALL.iter().filter(|known| known.drains).map(|known| known.name).collect();
+                format!("leave it out; it is for the adapters {}", drain.join(", "))
+            }
             Self::Kpi { known: [], .. } => {
                 "it measures nothing: let `want` be a number, and leave `rule` out".to_owned()
             }
@@ -89,19 +100,35 @@ type Opener =
 /// A named adapter. To open one touches nothing.
 struct Known {
     name: &'static str,
+    /// Whether work may go on for a while on units that are left.
+    drains: bool,
     open: Opener,
 }
 
 const ALL: &[Known] = &[
-    Known { name: "exec", open: |place, settings, _| Ok(exec::open(place, read(settings)?)) },
+    Known {
+        name: "exec",
+        drains: false,
+        open: |place, settings, _| Ok(exec::open(place, read(settings)?)),
+    },
     Known {
         name: "grid-engine",
+        drains: true,
         open: |place, settings, map| grid_engine::open(place, read(settings)?, map),
     },
-    Known { name: "haproxy", open: |place, settings, _| Ok(haproxy::open(place, read(settings)?)) },
-    Known { name: "pool", open: |place, settings, _| Ok(pool::open(place, read(settings)?)) },
+    Known {
+        name: "haproxy",
+        drains: true,
+        open: |place, settings, _| Ok(haproxy::open(place, read(settings)?)),
+    },
+    Known {
+        name: "pool",
+        drains: false,
+        open: |place, settings, _| Ok(pool::open(place, read(settings)?)),
+    },
     Known {
         name: "slurm",
+        drains: true,
         open: |place, settings, map| Ok(slurm::open(place, read(settings)?, map)),
     },
 ];
@@ -111,7 +138,7 @@ const ALL: &[Known] = &[
 /// # Errors
 /// Why it cannot.
 pub fn check(definition: &Definition) -> Result<(), BadAdapter> {
-    let Some(spec) = &definition.adapter else { return Ok(()) };
+    let Some(spec) = &definition.adapter() else { return Ok(()) };
     let adapter = open(spec, Place { home: Path::new("/"), service: "any" })?;
     let counts = definition.behaviour.stale_after.as_micros().unsigned_abs();
     let (every, counts) = (adapter.every(), Duration::from_micros(counts));
@@ -139,6 +166,9 @@ pub(super) fn open(spec: &Spec, place: Place<'_>) -> Result<Box<dyn Adapter>, Ba
         name: name.to_owned(),
         known: ALL.iter().map(|known| known.name).collect(),
     })?;
+    if spec.has(DRAIN) && !known.drains {
+        return Err(BadAdapter::Drain { name: known.name });
+    }
     // A definition with another one is refused.
     let map = spec.label_map().unwrap_or_default();
     let opened =

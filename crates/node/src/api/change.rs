@@ -91,6 +91,14 @@ impl AppState {
         self.each((lease, by), close).await
     }
 
+    pub(super) async fn force_leave(
+        &self,
+        lease: &LeaseName,
+        by: &Asker,
+    ) -> ApiResult<Vec<LeaseView>> {
+        self.each((lease, by), |lease| GuestCommand::ForceLeave { lease }).await
+    }
+
     pub(super) async fn withdraw(
         &self,
         lease: &LeaseName,

@@ -39,6 +39,7 @@ mod service_check;
 mod service_name;
 mod service_plan;
 mod service_watch;
+mod service_warnings;
 mod service_why;
 mod site_view;
 mod tickets;
@@ -101,7 +102,7 @@ pub use server::AppState;
 pub use service::{BlacklistedView, DemandView, ServiceView, SloView};
 pub use service_adapter::AdapterView;
 pub use service_name::ServiceName;
-pub use service_plan::{PlannedStep, ServicePlanView};
+pub use service_plan::{PlannedService, PlannedStep, ServicePlanView};
 pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub use unit_run::{RunRequest, RunView};
@@ -238,6 +239,11 @@ pub enum Request {
         /// When the units have to be left by, if they have.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Moment>,
+    },
+    /// The software of a service may refuse to leave no unit of a lease any more: a list of [`LeaseView`].
+    ForceLeave {
+        /// Which.
+        lease: LeaseName,
     },
     /// An offer of a request is taken: a list of [`LeaseView`], of a new request if it was not held.
     Accept {
@@ -492,6 +498,14 @@ pub enum Request {
         service: ServiceName,
         /// What it would be.
         definition: Box<Definition>,
+        /// For how long it is tried out.
+        within: Span,
+    },
+    /// What the services and mappers of a changed configuration would come to; nothing is changed: a
+    /// [`ServicePlanView`].
+    PlanConfiguration {
+        /// The configuration, in TOML.
+        text: String,
         /// For how long it is tried out.
         within: Span,
     },

@@ -294,6 +294,7 @@ impl AppState {
                 let left_by = left_by.map(|left_by| left_by.on(self.now()));
                 json(&self.close(&lease, left_by, by).await?)
             }
+            Request::ForceLeave { lease } => json(&self.force_leave(&lease, by).await?),
             Request::Accept { lease, offer } => json(&self.accept(&lease, offer, by).await?),
             Request::Withdraw { lease } => json(&self.withdraw(&lease, by).await?),
             Request::Revise(request) => json(&lease_request::revise(self, *request, by).await?),
@@ -379,6 +380,9 @@ impl AppState {
             }
             Request::PlanService { service, definition, within } => {
                 json(&self.plan_service(&service, definition, within, by).await?)
+            }
+            Request::PlanConfiguration { text, within } => {
+                json(&self.plan_configuration(&text, within, by).await?)
             }
             Request::Claims { unit } => json(&self.claims(unit.as_deref()).await?),
             Request::Resolve { unit, keep } => json(&self.resolve(&unit, &keep, by).await?),

@@ -54,6 +54,9 @@ pub struct ServiceView {
     pub members: Vec<MemberView>,
     /// What is amiss and what is done about it, in sentences; empty if it has all that it claims.
     pub why: Vec<String>,
+    /// What it wants that cannot come about, in sentences; of one service only, not in lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// An SLO as it is shown.
@@ -69,6 +72,8 @@ pub struct SloView {
     pub want: Option<u32>,
     /// How urgently.
     pub urgency: u32,
+    /// The type of the units.
+    pub resource: String,
     /// Its rule.
     pub rule: Option<String>,
     /// What it wants, over KPIs.
@@ -141,6 +146,7 @@ impl ServiceView {
                 since: assessed.map(|assessed| time(assessed.since)),
                 want: assessed.and_then(|assessed| assessed.assessment.want),
                 urgency: slo.urgency,
+                resource: slo.resource.to_string(),
                 rule: slo.rule.as_ref().map(|rule| rule.as_str().to_owned()),
                 wants: slo.want.as_str().to_owned(),
                 kpis: slo.kpis(),
@@ -159,6 +165,7 @@ impl ServiceView {
             blacklist: BlacklistedView::all(survey, context),
             members: MemberView::all(guest, survey),
             why: service_why::of(manager, guest, survey, view),
+            warnings: Vec::new(),
         }
     }
 }
@@ -260,8 +267,10 @@ impl AppState {
         service: &Name,
     ) -> ApiResult<ServiceView> {
         let named = format!("{manager}/{service}");
-        let mut all = self.services(Some(manager)).await?.into_iter();
-        all.find(|view| view.service == named).ok_or_else(|| no_service(&named))
+        let all = self.services(Some(manager)).await?.into_iter();
+        let mut found: Vec<_> = all.filter(|view| view.service == named).collect();
+        self.warn(manager, &mut found).await?;
+        found.pop().ok_or_else(|| no_service(&named))
     }
 
     /// The service manager of a service that is there.

@@ -39,7 +39,7 @@ impl AppState {
         // What is not a definition is told before anything is run.
         self.check_definition(it, by)?;
         let manager = &lease_request::manager(self, name.manager.as_ref())?;
-        if let Some(spec) = &it.adapter {
+        if let Some(spec) = &it.adapter() {
             let sensed = self.sensed(manager, (&name.service, spec)).await?;
             if adapter::kpis(spec).is_none() {
                 measures(it, &sensed)?;

@@ -1,8 +1,9 @@
-//! What a changed definition of a service would come to: its service manager and the brokers rehearse it.
+//! What changed definitions of services would come to: their service managers and the brokers rehearse them.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use tenure_config::Source;
 use tenure_core::actor::Role;
 use tenure_core::broker::facts::Fact as BrokerFact;
 use tenure_core::broker::needs::ServiceId;
@@ -25,28 +26,35 @@ use super::order::OrderView;
 use super::rehearsal::Rehearsal;
 use super::server::{ApiResult, AppState};
 use super::service::{Context, DemandView, ServiceView};
-use super::service_adapter;
 use super::service_name::ServiceName;
 use super::view::{Names, name, time};
 use super::{ApiError, Code};
+use crate::config::{self, Config};
 
 /// The longest time that is rehearsed.
 const LONGEST: Span = Span::DAY;
 
-/// What a definition of a service would come to, if all that is measured stayed as it is.
+/// What changed definitions would come to, if all that is measured stayed as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServicePlanView {
+    /// Until when they were tried out.
+    pub until: String,
+    /// The services that it is about, as they would be then.
+    pub services: Vec<PlannedService>,
+    /// What would be done for them, in the order of time.
+    pub steps: Vec<PlannedStep>,
+    /// The orders that brokers would have placed for them, or of them, by then.
+    pub orders: Vec<OrderView>,
+}
+
+/// What would become of a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedService {
     /// The service.
     pub service: String,
-    /// Until when it was tried out.
-    pub until: String,
-    /// What it would want and have then.
+    /// What it would want and have.
     pub demands: Vec<DemandView>,
-    /// What would be done for it, in the order of time.
-    pub steps: Vec<PlannedStep>,
-    /// The orders that brokers would have placed for it, or of it, by then.
-    pub orders: Vec<OrderView>,
-    /// What would be amiss then, in sentences; empty if it had all that it claims.
+    /// What would be amiss, in sentences; empty if it had all that it claims.
     pub why: Vec<String>,
 }
 
@@ -70,117 +78,185 @@ impl AppState {
         within: Span,
         by: &Asker,
     ) -> ApiResult<ServicePlanView> {
-        definition.check().map_err(|bad| ApiError::new(Code::Usage, bad.to_string()))?;
-        service_adapter::check(&definition, by)?;
+        self.check_definition(&definition, by)?;
+        let manager = lease_request::manager(self, service.manager.as_ref())?;
+        self.follows_slos(&manager)?;
+        let service = service.service.clone();
+        let only = Some((manager.clone(), service.clone()));
+        let changes = vec![(manager, service, definition)];
+        self.try_out(self.config(), (changes, only), within).await
+    }
+
+    /// Tries the services and mappers of a changed configuration out, for so long. What it has beside those counts for
+    /// nothing, and so does who does not run here.
+    pub(super) async fn plan_configuration(
+        &self,
+        text: &str,
+        within: Span,
+        by: &Asker,
+    ) -> ApiResult<ServicePlanView> {
+        let source = Source { name: "the changed configuration", text };
+        let changed = config::parse(source, &[]);
+        let changed = changed.map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
+        let mut changes = Vec::new();
+        for handle in self.of_role(Role::ServiceManager) {
+            let manager = &handle.info().name;
+            let services = changed.service_managers.get(manager).map(|known| &known.services);
+            for (service, definition) in services.into_iter().flatten() {
+                self.check_definition(definition, by)?;
+                let definition = Box::new(definition.clone());
+                changes.push((manager.clone(), service.clone(), definition));
+            }
+        }
+        self.try_out(&changed, (changes, None), within).await
+    }
+
+    async fn try_out(
+        &self,
+        config: &Config,
+        (changes, only): (Vec<Change>, Option<(Name, Name)>),
+        within: Span,
+    ) -> ApiResult<ServicePlanView> {
         if within < Span::ZERO || LONGEST < within {
             let message = format!("{within} is not tried out: {LONGEST} at most");
             return Err(ApiError::new(Code::Usage, message));
         }
-        let manager = lease_request::manager(self, service.manager.as_ref())?;
-        self.follows_slos(&manager)?;
-        let mut actors = vec![self.copy_of(Role::ServiceManager, &manager).await?];
-        for broker in self.of_role(Role::Broker).map(|handle| handle.info().name.clone()) {
-            actors.push(self.copy_of(Role::Broker, &broker).await?);
+        let mut guests: Vec<Name> = changes.iter().map(|(manager, ..)| manager.clone()).collect();
+        if only.is_none() {
+            let all = self.of_role(Role::ServiceManager);
+            guests = all.map(|handle| handle.info().name.clone()).collect();
         }
-        let names = self.names();
-        let (now, service) = (self.now(), service.service.clone());
-        let trial = Trial { manager, service, definition, within, names };
+        let mut actors = Vec::new();
+        for guest in &guests {
+            actors.push(self.copy_of((Role::ServiceManager, guest), config).await?);
+        }
+        for broker in self.of_role(Role::Broker).map(|handle| handle.info().name.clone()) {
+            actors.push(self.copy_of((Role::Broker, &broker), config).await?);
+        }
+        let (now, names) = (self.now(), self.names());
+        let trial = Trial { guests, changes, only, within, names };
         // Mappers may take their time; others are not to wait for them.
         let tried = tokio::task::spawn_blocking(move || trial.run(Rehearsal::new(now, actors)));
         tried.await.map_err(|_| ApiError::new(Code::Failed, "a mapper failed on the plan"))
     }
 
-    /// A copy of an actor as it is now, with a mapper as in the configuration.
-    async fn copy_of(&self, role: Role, name: &Name) -> ApiResult<(ActorId, AnyActor, AnyMapper)> {
+    /// A copy of an actor as it is now, with a mapper as in a configuration, or as it has if that one has none for it.
+    async fn copy_of(
+        &self,
+        (role, name): (Role, &Name),
+        config: &Config,
+    ) -> ApiResult<(ActorId, AnyActor, AnyMapper)> {
         let handle = self.actor(role, name)?;
         let actor = self.look(handle, |actor| Some(actor.clone())).await?;
-        let mapper = self.config().mapper_of(role, name);
+        let config = if config.has(role, name) { config } else { self.config() };
+        let mapper = config.mapper_of(role, name);
         let mapper = mapper.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
         let gone = || ApiError::new(Code::Failed, format!("{name} does not run"));
-        Ok((handle.info().id, actor.ok_or_else(gone)?, mapper))
+        let actor = match (actor.ok_or_else(gone)?, &mapper) {
+            (AnyActor::Broker(broker), AnyMapper::Broker(mapper)) => {
+                broker.with_swing(mapper.swing()).into()
+            }
+            (actor, _) => actor,
+        };
+        Ok((handle.info().id, actor, mapper))
     }
 }
 
+/// A service of a service manager, and what it would be.
+type Change = (Name, Name, Box<Definition>);
+
 /// What is tried out.
 struct Trial {
-    manager: Name,
-    service: Name,
-    definition: Box<Definition>,
+    /// The service managers, as they come first among the actors.
+    guests: Vec<Name>,
+    changes: Vec<Change>,
+    /// The service that it is about, by service manager and name; all services if none is named.
+    only: Option<(Name, Name)>,
     within: Span,
     names: Names,
 }
 
 impl Trial {
-    /// The service manager is the first of the actors.
     fn run(self, mut rehearsal: Rehearsal) -> ServicePlanView {
-        let step = Span::from_micros(self.definition.behaviour.stale_after.as_micros() / 3);
         let until = rehearsal.now().plus(self.within);
-        let definition = self.definition.clone();
-        let define = ServiceCommand::Define { service: self.service.clone(), definition };
-        self.command(&mut rehearsal, define);
+        for (manager, service, definition) in &self.changes {
+            let (service, definition) = (service.clone(), definition.clone());
+            if let Some(index) = self.guests.iter().position(|guest| guest == manager) {
+                command(&mut rehearsal, index, ServiceCommand::Define { service, definition });
+            }
+        }
         self.measure_again(&mut rehearsal);
-        while rehearsal.advance(step.max(Span::SECOND), until) {
+        let step = self.shortest_measured(&rehearsal);
+        while rehearsal.advance(step, until) {
             self.measure_again(&mut rehearsal);
         }
-        let mut steps = self.steps_of_guest(&rehearsal);
+        let mut steps: Vec<PlannedStep> = (0..self.guests.len())
+            .flat_map(|index| self.steps_of_guest(&rehearsal, index))
+            .collect();
         let (of_brokers, orders) = self.of_brokers(&rehearsal);
         steps.extend(of_brokers);
         steps.sort_by(|a, b| a.at.cmp(&b.at));
-        let view = guest(&rehearsal).and_then(|guest| self.view(guest, rehearsal.now()));
-        let (demands, why) = view.map(|view| (view.demands, view.why)).unwrap_or_default();
-        let service = format!("{}/{}", self.manager, self.service);
-        ServicePlanView { service, until: time(until), demands, steps, orders, why }
+        let services = self.services(&rehearsal);
+        ServicePlanView { until: time(until), services, steps, orders }
     }
 
-    fn command(&self, rehearsal: &mut Rehearsal, command: ServiceCommand) {
-        rehearsal.hand(0, Input::Command(GuestCommand::Service(command).into()));
+    /// How often all has to be measured for it to count all the time.
+    fn shortest_measured(&self, rehearsal: &Rehearsal) -> Span {
+        let guests = (0..self.guests.len()).filter_map(|index| guest(rehearsal, index));
+        let services = guests.flat_map(ServiceManager::services);
+        let shortest = services.map(|service| service.behaviour.stale_after).min();
+        let third = |span: Span| Span::from_micros(span.as_micros() / 3);
+        shortest.map_or(Span::MINUTE, third).max(Span::SECOND)
     }
 
     /// What was measured is measured again, so that it goes on to count.
     fn measure_again(&self, rehearsal: &mut Rehearsal) {
-        let Some(guest) = guest(rehearsal) else { return };
-        let reports: Vec<ServiceCommand> = guest
-            .services()
-            .into_iter()
-            .filter_map(|view| {
-                let survey = guest.service(&view.service)?;
-                survey.reported_at?;
-                let (service, kpis) = (view.service.clone(), survey.kpis.clone());
-                let (seen, busy) = (found(survey.state)?, BTreeSet::new());
-                let members = survey.members.iter().map(|(id, member)| (id.clone(), member.up));
-                let members = members.collect();
-                Some(ServiceCommand::Report { service, kpis, seen, busy, members })
-            })
-            .collect();
-        for report in reports {
-            self.command(rehearsal, report);
+        for index in 0..self.guests.len() {
+            for report in reports(rehearsal, index) {
+                command(rehearsal, index, report);
+            }
         }
     }
 
-    fn view(&self, guest: &ServiceManager, now: Time) -> Option<ServiceView> {
-        let survey = guest.service(&self.service)?;
-        let view = guest.services().into_iter().find(|view| view.service == self.service)?;
-        let context = Context { adapters: None, names: &self.names, now };
-        Some(ServiceView::of(&self.manager, guest, (&survey, &view), &context))
+    fn services(&self, rehearsal: &Rehearsal) -> Vec<PlannedService> {
+        let mut services = Vec::new();
+        for (index, manager) in self.guests.iter().enumerate() {
+            let Some(guest) = guest(rehearsal, index) else { continue };
+            for view in guest.services().iter().filter(|view| self.is_about(manager, &view.service))
+            {
+                let Some(survey) = guest.service(&view.service) else { continue };
+                let context = Context { adapters: None, names: &self.names, now: rehearsal.now() };
+                let shown = ServiceView::of(manager, guest, (&survey, view), &context);
+                let ServiceView { service, demands, why, .. } = shown;
+                services.push(PlannedService { service, demands, why });
+            }
+        }
+        services
     }
 
-    fn steps_of_guest(&self, rehearsal: &Rehearsal) -> Vec<PlannedStep> {
-        let leases = guest(rehearsal).and_then(|guest| guest.slices().remove(&self.service));
-        let leases = leases.unwrap_or_default();
-        let steps = rehearsal.facts(0).iter().filter_map(|entry| {
+    fn is_about(&self, manager: &Name, service: &Name) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|(guest, one)| (guest, one) == (manager, service))
+    }
+
+    fn steps_of_guest(&self, rehearsal: &Rehearsal, index: usize) -> Vec<PlannedStep> {
+        let manager = &self.guests[index];
+        let slices = guest(rehearsal, index).map(ServiceManager::slices).unwrap_or_default();
+        let ours = slices.into_iter().filter(|(service, _)| self.is_about(manager, service));
+        let leases: Vec<LeaseId> = ours.flat_map(|(_, leases)| leases).collect();
+        let steps = rehearsal.facts(index).iter().filter_map(|entry| {
             let Fact::ServiceManager(fact) = &entry.fact else { return None };
-            let what = self.of_guest(fact, &leases)?;
-            Some(PlannedStep { at: time(entry.at), by: self.manager.to_string(), what })
+            let what = self.of_guest(manager, fact, &leases)?;
+            Some(PlannedStep { at: time(entry.at), by: manager.to_string(), what })
         });
         steps.collect()
     }
 
     /// What the service manager did for the service, which has these leases.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all else is about other things")]
-    fn of_guest(&self, fact: &GuestFact, leases: &[LeaseId]) -> Option<String> {
-        let manager = &self.manager;
+    fn of_guest(&self, manager: &Name, fact: &GuestFact, leases: &[LeaseId]) -> Option<String> {
         match fact {
-            GuestFact::Asked(asked) if asked.slice == self.service => {
+            GuestFact::Asked(asked) if self.is_about(manager, &asked.slice) => {
                 let items = asked.request.items.iter();
                 let items = items.map(|item| format!("{} `{}`", item.units, item.resource));
                 let items: Vec<String> = items.collect();
@@ -202,21 +278,26 @@ impl Trial {
         }
     }
 
-    /// The requests for the service that were made meanwhile.
+    /// The requests that were made meanwhile.
     fn requests(&self, rehearsal: &Rehearsal) -> BTreeSet<RequestId> {
-        let asked = rehearsal.facts(0).iter().filter_map(|entry| match &entry.fact {
-            Fact::ServiceManager(GuestFact::Asked(asked)) if asked.slice == self.service => {
-                Some(asked.request.id)
-            }
-            Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => None,
-        });
-        asked.collect()
+        let mut requests = BTreeSet::new();
+        for (index, manager) in self.guests.iter().enumerate() {
+            requests.extend(rehearsal.facts(index).iter().filter_map(|entry| match &entry.fact {
+                Fact::ServiceManager(GuestFact::Asked(asked))
+                    if self.is_about(manager, &asked.slice) =>
+                {
+                    Some(asked.request.id)
+                }
+                Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => None,
+            }));
+        }
+        requests
     }
 
     fn of_brokers(&self, rehearsal: &Rehearsal) -> (Vec<PlannedStep>, Vec<OrderView>) {
         let (mut steps, mut orders) = (Vec::new(), Vec::new());
         let requests = self.requests(rehearsal);
-        for index in 1..rehearsal.len() {
+        for index in self.guests.len()..rehearsal.len() {
             let AnyActor::Broker(broker) = rehearsal.actor(index) else { continue };
             let by = name(&self.names, rehearsal.id(index));
             let facts = rehearsal.facts(index).iter();
@@ -264,7 +345,8 @@ impl Trial {
     }
 
     fn is_ours(&self, id: &ServiceId) -> bool {
-        id.service == self.service && name(&self.names, id.guest) == self.manager.as_str()
+        let Some((manager, service)) = &self.only else { return true };
+        id.service == *service && name(&self.names, id.guest) == manager.as_str()
     }
 }
 
@@ -280,8 +362,27 @@ fn found(state: State) -> Option<Found> {
     }
 }
 
-fn guest(rehearsal: &Rehearsal) -> Option<&ServiceManager> {
-    match rehearsal.actor(0) {
+fn command(rehearsal: &mut Rehearsal, index: usize, command: ServiceCommand) {
+    rehearsal.hand(index, Input::Command(GuestCommand::Service(command).into()));
+}
+
+/// All that was measured of the services of a guest.
+fn reports(rehearsal: &Rehearsal, index: usize) -> Vec<ServiceCommand> {
+    let Some(guest) = guest(rehearsal, index) else { return Vec::new() };
+    let reports = guest.services().into_iter().filter_map(|view| {
+        let survey = guest.service(&view.service)?;
+        survey.reported_at?;
+        let (service, kpis) = (view.service.clone(), survey.kpis.clone());
+        let (seen, busy) = (found(survey.state)?, BTreeSet::new());
+        let members = survey.members.iter().map(|(id, member)| (id.clone(), member.up));
+        let members = members.collect();
+        Some(ServiceCommand::Report { service, kpis, seen, busy, members })
+    });
+    reports.collect()
+}
+
+fn guest(rehearsal: &Rehearsal, index: usize) -> Option<&ServiceManager> {
+    match rehearsal.actor(index) {
         AnyActor::ServiceManager(guest) => Some(guest),
         AnyActor::Broker(_) | AnyActor::SiteAuthority(_) => None,
     }

@@ -205,6 +205,9 @@ pub struct LeaseView {
     /// What the next recall leaves it, and when, if it is recalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recalled: Option<super::RecalledView>,
+    /// Which unit the software of its service has refused to leave since it was last to go back, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stays: Option<String>,
     /// What has to be in use before it goes on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<WaitView>,
@@ -498,6 +501,7 @@ pub(super) fn lease(
             .map(|(k, v)| (k.to_string(), v.to_owned()))
             .collect(),
         recalled: lease.recalled.map(|told| super::RecalledView::of(told, lease.state, names)),
+        stays: lease.stays.map(str::to_owned),
         waits_for: waits_for(manager, lease),
         cost: lease.cost.map(|cost| cost.to_string()),
         assurance: weak(lease.assurance),

@@ -281,6 +281,11 @@ impl Config {
         sites.chain(brokers).chain(managers)
     }
 
+    /// Whether there is such an actor.
+    pub(crate) fn has(&self, role: Role, name: &Name) -> bool {
+        self.actors().any(|actor| actor == (name, role))
+    }
+
     /// A mapper as it is configured for an actor.
     pub(crate) fn mapper_of(&self, role: Role, name: &Name) -> Result<AnyMapper, MapperError> {
         Ok(match role {

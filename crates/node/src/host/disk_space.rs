@@ -56,6 +56,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Close { .. }
                 | GuestCommand::Victims { .. }
                 | GuestCommand::Hasten { .. }
+                | GuestCommand::ForceLeave { .. }
                 | GuestCommand::Recall { .. }
                 | GuestCommand::Plan(PlanCommand::Release { .. } | PlanCommand::Report { .. })
                 | GuestCommand::Keys(_)

@@ -274,6 +274,8 @@ impl Guest {
             | Event::RecallLifted
             | Event::JoinRefused(_)
             | Event::LeaveHastened(_)
+            | Event::LeaveRefused(_)
+            | Event::LeaveForced
             | Event::Credited
             | Event::Split
             | Event::ExtensionDenied

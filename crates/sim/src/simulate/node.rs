@@ -99,7 +99,7 @@ impl World {
         let fail = |why: &str| Err(DriverError(why.to_owned()));
         let sampler = self.sampler(Family::Driver);
         let (fault, answers) = match sampler.below(10) {
-            0..2 if call.step == Step::Join => {
+            0..2 if matches!(call.step, Step::Join | Step::Leave) => {
                 let refused = Err(DriverError::untouched("it does not suit"));
                 (Fault::Refuses, vec![(after, done(call, refused))])
             }

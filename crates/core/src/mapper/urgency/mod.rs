@@ -45,6 +45,9 @@ pub struct Urgency<P = Known> {
 pub struct Recalls {
     /// For how long a service has units at least.
     pub min_tenure: Span,
+    /// How long ahead a service is told, if its leases do not ask for longer.
+    #[serde(deserialize_with = "unsigned")]
+    pub notice: Span,
     /// How many units of a type are taken at most: `"10% per 1h"` of those of the broker, at least one.
     #[serde(deserialize_with = "budget")]
     pub budget: Option<Budget>,
@@ -88,6 +91,7 @@ impl Default for Recalls {
     fn default() -> Self {
         Self {
             min_tenure: Span::MINUTE.times(30),
+            notice: Span::ZERO,
             budget: Some(Budget { percent: 10, window: Span::HOUR }),
             stable_for: Span::MINUTE.times(30),
             min_gain: 1,
@@ -106,6 +110,12 @@ impl Default for Unstated {
     fn default() -> Self {
         Self(50)
     }
+}
+
+fn unsigned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+    let span = Span::deserialize(deserializer)?;
+    let late = || D::Error::custom(format!("nobody is told {span} ahead"));
+    (span >= Span::ZERO).then_some(span).ok_or_else(late)
 }
 
 fn remembered<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
@@ -139,7 +149,7 @@ impl<P: Policy> BrokerMapper for Urgency<P> {
         let mut serving = Serving::new(view, self.placement, &self.recall);
         let ended = serving.end_orders(&standings);
         serving.serve(&mut standings, self.unstated.0);
-        let mut ordering = Ordering::new(view, &standings, self.recall.min_gain);
+        let mut ordering = Ordering::new(view, &standings, &self.recall);
         ordering.order(&serving);
         let Ordering { orders, blocked, .. } = ordering;
         let waits = !blocked.is_empty();
@@ -157,8 +167,12 @@ impl<P: Policy> BrokerMapper for Urgency<P> {
         }
     }
 
+    fn least_gain(&self) -> Option<u64> {
+        self.policy.is_urgency().then(|| self.recall.min_gain.max(1))
+    }
+
     fn swing(&self) -> Swing {
-        let Recalls { min_tenure, budget, mode, .. } = self.recall;
-        Swing { min_tenure, budget, advise: mode == Mode::Advise }
+        let Recalls { min_tenure, notice, budget, mode, .. } = self.recall;
+        Swing { min_tenure, notice, budget, advise: mode == Mode::Advise }
     }
 }

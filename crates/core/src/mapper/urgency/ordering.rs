@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use super::Recalls;
 use super::serving::Serving;
 use super::standing::{Own, Standing, Standings};
 use crate::broker::mapper::{Source, UnitOrder, View};
@@ -21,6 +22,7 @@ pub(super) struct Ordering<'a> {
     view: &'a View,
     standings: &'a Standings<'a>,
     min_gain: u64,
+    notice: Span,
     /// How many units of each service and kind are taken.
     lost: BTreeMap<usize, u32>,
     /// How many of each ticket.
@@ -48,11 +50,12 @@ struct Victim {
 }
 
 impl<'a> Ordering<'a> {
-    pub(super) fn new(view: &'a View, standings: &'a Standings<'a>, min_gain: u64) -> Self {
+    pub(super) fn new(view: &'a View, standings: &'a Standings<'a>, recall: &Recalls) -> Self {
         Self {
             view,
             standings,
-            min_gain: min_gain.max(1),
+            min_gain: recall.min_gain.max(1),
+            notice: recall.notice,
             lost: BTreeMap::new(),
             taken: BTreeMap::new(),
             left: BTreeMap::new(),
@@ -161,7 +164,8 @@ impl<'a> Ordering<'a> {
     fn due(&self, own: &Own<'_>) -> Option<Time> {
         let grant = own.grant;
         let taken = self.taken.get(&grant.ticket).copied().unwrap_or(0);
-        let due = self.view.now().plus(grant.notice?).max(grant.not_before.unwrap_or(Time::MIN));
+        let notice = grant.notice?.max(self.notice);
+        let due = self.view.now().plus(notice).max(grant.not_before.unwrap_or(Time::MIN));
         (taken < own.units && due < grant.term.end().minus(TOO_LATE)).then_some(due)
     }
 

@@ -40,11 +40,31 @@ pub trait Policy: Send {
     /// use to its service. Of units with one number, one that is held may be worth less than one that is claimed.
     fn worth(&self, unit: &Unit<'_>) -> u64;
 
+    /// Whether what is not within a share is worth its urgency.
+    fn is_urgency(&self) -> bool {
+        false
+    }
+
+    /// How many units of the type its service has at least, or could have at once, and what a free one of those is
+    /// worth that it does not claim. The urgency and the number of the unit count for nothing.
+    fn reserved(&self, _unit: &Unit<'_>) -> Option<Reserve> {
+        None
+    }
+
     /// Within what time worths change by themselves, if they do: as long as something is claimed, they are compared
     /// again that often.
     fn changes_within(&self) -> Option<Span> {
         None
     }
+}
+
+/// Free units that are kept for a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// How many units, with those that it has.
+    pub units: u64,
+    /// What each is worth: nobody gets one whose claim is worth less.
+    pub worth: u64,
 }
 
 /// The policies that come with Tenure, by name.
@@ -74,6 +94,21 @@ impl Policy for Known {
             Self::Shares(policy) => policy.worth(unit),
             Self::Drf(policy) => policy.worth(unit),
             Self::Aged(policy) => policy.worth(unit),
+        }
+    }
+
+    fn is_urgency(&self) -> bool {
+        match self {
+            Self::Priority(policy) => policy.service.is_empty(),
+            Self::Shares(_) => true,
+            Self::Drf(_) | Self::Aged(_) => false,
+        }
+    }
+
+    fn reserved(&self, unit: &Unit<'_>) -> Option<Reserve> {
+        match self {
+            Self::Shares(policy) => policy.reserved(unit),
+            Self::Priority(_) | Self::Drf(_) | Self::Aged(_) => None,
         }
     }
 
@@ -117,6 +152,8 @@ pub struct Shares {
     service: ByService<Percent>,
     /// What part of a type it may have in all; everything unless set.
     most: ByService<Percent>,
+    /// What part of a type others may borrow of its share at most; all of the share unless set.
+    lend: ByService<Percent>,
 }
 
 /// What the units of a share are worth more than others: more than any urgency that counts.
@@ -131,6 +168,13 @@ impl Policy for Shares {
         }
         let guaranteed = of_service(&self.service, unit).is_some_and(within);
         u64::from(unit.urgency).min(GUARANTEED - 1) + if guaranteed { GUARANTEED } else { 0 }
+    }
+
+    fn reserved(&self, unit: &Unit<'_>) -> Option<Reserve> {
+        let units = |percent: Percent| unit.total * u64::from(percent.0) / 100;
+        let lent = units(of_service(&self.lend, unit)?);
+        let share = units(of_service(&self.service, unit)?);
+        Some(Reserve { units: share.checked_sub(lent)?, worth: GUARANTEED })
     }
 }
 
@@ -191,6 +235,22 @@ mod tests {
         (1..).zip(urgencies).map(unit).collect()
     }
 
+    /// What a policy says of a unit of ten.
+    fn with_unit<T>(service: &'static str, says: impl Fn(&Unit<'_>) -> T) -> T {
+        let (guest, service, resource) = (name("lab"), name(service), name("node"));
+        says(&Unit {
+            guest: &guest,
+            service: &service,
+            resource: &resource,
+            number: 1,
+            urgency: 0,
+            total: 10,
+            share: 0,
+            held_for: None,
+            holdings: &Holdings::new(Time::from_secs(0), Vec::new()),
+        })
+    }
+
     #[test]
     fn priorities_are_of_services_or_of_all_of_a_guest() {
         let service = [("lab/web".to_owned(), 3), ("lab".to_owned(), 2)].into();
@@ -204,12 +264,19 @@ mod tests {
     fn units_within_a_share_are_worth_more_than_any_other() {
         let service = [("lab/web".to_owned(), Percent(20))].into();
         let most = [("lab".to_owned(), Percent(30))].into();
-        let policy = Shares { service, most };
+        let policy = Shares { service, most, lend: [("lab/web".to_owned(), Percent(10))].into() };
         let guaranteed = GUARANTEED + 5;
         assert_eq!(worths(&policy, "web", &[5, 5, 5, 5], 0), [guaranteed, guaranteed, 5, 0]);
         assert_eq!(worths(&policy, "batch", &[9, 9, 9, 9], 0), [9, 9, 9, 0]);
         assert_eq!(worths(&policy, "batch", &[u32::MAX], 0), [GUARANTEED - 1]);
         assert_eq!(worths(&policy, "web", &[0], 0), [0], "what is idle is not kept by a share");
+        let one = Some(Reserve { units: 1, worth: GUARANTEED });
+        assert_eq!(
+            with_unit("web", |unit| policy.reserved(unit)),
+            one,
+            "two less the one it lends"
+        );
+        assert_eq!(with_unit("batch", |unit| policy.reserved(unit)), None);
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use super::policy::Unit;
+use super::policy::{Reserve, Unit};
 use super::standing::{Standings, is_freed, kind_of, names_service, nobodys};
 use super::{Mode, Recalls};
 use crate::broker::mapper::{
-    Allocation, Choice, OpenOrder, OrderEnd, OrderOutcome, OrderState, UnitOrder, Verdict, View,
+    Allocation, Choice, OpenOrder, OrderEnd, OrderOutcome, OrderState, ServiceId, UnitOrder,
+    Verdict, View,
 };
 use crate::mapper::place::Placement;
 use crate::mapper::queue::{Queue, Round, extends};
@@ -17,6 +18,7 @@ use crate::model::property::Properties;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
+use crate::service::steps::Kind;
 use crate::ticket::link::LinkHash;
 use crate::wire::need::{SERVICE, URGENCY};
 use crate::wire::offer::{Reply, Waiting};
@@ -50,6 +52,8 @@ enum Turn<'a> {
     Plain(&'a Request),
     /// What was freed for an order, unless its claimant has it by now.
     Kept { number: u64, open: &'a OpenOrder, standing: Option<usize> },
+    /// What is reserved for a service, with what it has by then.
+    Reserved { standing: usize, units: u64 },
 }
 
 impl<'a> Serving<'a> {
@@ -128,6 +132,13 @@ impl<'a> Serving<'a> {
                 turns.push((open.order.claim, Turn::Kept { number: *number, open, standing }));
             }
         }
+        for (standing, of) in standings.all().iter().enumerate() {
+            let reserved = of.reserved().filter(|reserve| u64::from(of.held) < reserve.units);
+            turns.extend(
+                reserved
+                    .map(|Reserve { units, worth }| (worth, Turn::Reserved { standing, units })),
+            );
+        }
         turns.sort_by_key(|(worth, turn)| (Reverse(*worth), matches!(turn, Turn::Kept { .. })));
         let mut credit: BTreeMap<usize, u32> = BTreeMap::new();
         for (_, turn) in turns {
@@ -150,7 +161,14 @@ impl<'a> Serving<'a> {
                             *got -= units;
                             self.deliver(number, units);
                         }
-                        None => self.keep(open),
+                        None => self.keep_freed(open),
+                    }
+                }
+                Turn::Reserved { standing, units } => {
+                    let of = standings.get(standing);
+                    let missing = u32::try_from(units).unwrap_or(u32::MAX).saturating_sub(of.held);
+                    if let Some(missing) = NonZeroU32::new(missing) {
+                        self.keep(of.id, &of.want.kind, missing);
                     }
                 }
             }
@@ -245,18 +263,25 @@ impl<'a> Serving<'a> {
     }
 
     /// Keeps what was freed for an order from those to whom it is worth less.
-    fn keep(&mut self, open: &OpenOrder) {
-        let now = self.view.now();
+    fn keep_freed(&mut self, open: &OpenOrder) {
         if let OrderState::Freed { at } = open.state {
             self.wake = self.wake.into_iter().chain([at.plus(self.hold)]).min();
         }
+        if !mutant!(FreedForAnybody) {
+            self.keep(&open.order.claimant, &open.order.kind, open.order.units);
+        }
+    }
+
+    /// Keeps units that are free now for a service, as many of so many as there are.
+    fn keep(&mut self, claimant: &ServiceId, kind: &Kind, units: NonZeroU32) {
+        let now = self.view.now();
         let item = Item {
-            requirements: open.order.kind.requirements(),
+            requirements: kind.requirements(),
             min_units: NonZeroU32::MIN,
-            ..Item::new(open.order.kind.resource.clone(), open.order.units)
+            ..Item::new(kind.resource.clone(), units)
         };
         let request = Request {
-            id: nobodys(open),
+            id: nobodys(claimant),
             items: vec![item],
             earliest: now,
             latest: now,
@@ -269,9 +294,7 @@ impl<'a> Serving<'a> {
             history: History::first(now),
             receipts: Vec::new(),
         };
-        if let Ok(found) = self.round.draft.begins(&request, now, self.placement)
-            && !mutant!(FreedForAnybody)
-        {
+        if let Ok(found) = self.round.draft.begins(&request, now, self.placement) {
             self.round.draft.book(&request, &found);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::holdings::{Holdings, held_for};
-use super::policy::{Policy, Unit};
+use super::policy::{Policy, Reserve, Unit};
 use crate::broker::mapper::{Grant, KnownNeed, NeedView, OpenOrder, OrderState, ServiceId, View};
 use crate::model::name::Name;
 use crate::model::slice::RequestId;
@@ -176,8 +176,17 @@ impl Standing<'_> {
         self.want.steps.claimed(self.held)
     }
 
+    /// The free units that are kept for it.
+    pub(super) fn reserved(&self) -> Option<Reserve> {
+        self.policy.reserved(&self.unit(1, 0, None))
+    }
+
     fn worth(&self, number: u32, urgency: u32, held_for: Option<Span>) -> u64 {
-        self.policy.worth(&Unit {
+        self.policy.worth(&self.unit(number, urgency, held_for))
+    }
+
+    fn unit(&self, number: u32, urgency: u32, held_for: Option<Span>) -> Unit<'_> {
+        Unit {
             guest: self.guest,
             service: &self.id.service,
             resource: &self.want.kind.resource,
@@ -187,7 +196,7 @@ impl Standing<'_> {
             share: self.share,
             held_for,
             holdings: &self.holdings,
-        })
+        }
     }
 }
 
@@ -288,7 +297,7 @@ pub(super) fn is_freed(open: &OpenOrder) -> bool {
     matches!(open.state, OrderState::Freed { .. })
 }
 
-/// The name of an order's request in the draft: it is none that anybody has put.
-pub(super) fn nobodys(order: &OpenOrder) -> RequestId {
-    RequestId { origin: order.order.claimant.guest, number: 0 }
+/// The name of a request in the draft for what is kept for a service: it is none that anybody has put.
+pub(super) fn nobodys(claimant: &ServiceId) -> RequestId {
+    RequestId { origin: claimant.guest, number: 0 }
 }

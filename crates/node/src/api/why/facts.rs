@@ -276,6 +276,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
         F::JoinRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::LeaveHastened(fact) => Some(format!("by {}", fact.by)),
+        F::LeaveRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::RestBegun(fact) => Some(format!("{} units from {}", fact.units, fact.from)),
         F::RestRefused(fact) => Some(fact.refusal.to_string()),
         F::UsageReported(fact) => Some(format!("{} for {}", fact.unit, fact.used)),
