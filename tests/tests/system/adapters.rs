@@ -17,6 +17,10 @@ fn config(folder: &Path) -> String {
     let shell = |script: &str| format!("['/bin/sh', '-c', 'cd {} && {script}']", folder.display());
     let sense = shell("test -e hang && exec tail -f hang; cat kpis; exit $(cat code)");
     let step = shell("echo $TENURE_STEP $TENURE_SERVICE $TENURE_LEASE >>steps");
+    let leave = shell(
+        "echo $TENURE_STEP $TENURE_SERVICE $TENURE_LEASE >>steps; \
+         test ! -e build || { echo a build runs >&2; exit 75; }",
+    );
     format!(
         "{config}\n[service-manager.guest.service.batch]\n\
          slo.busy = {{ want = 'busy-units', urgency = 60 }}\n\
@@ -28,7 +32,7 @@ fn config(folder: &Path) -> String {
          adapter.start = {}\n\
          adapter.stop = {}\n\
          adapter.join = {step}\n\
-         adapter.leave = {step}\n",
+         adapter.leave = {leave}\n",
         shell("echo 0 >code"),
         shell("echo 3 >code"),
     )
@@ -107,6 +111,30 @@ fn an_adapter_measures_a_service_and_joins_its_units_also_after_a_kill() {
     software.deployment.close_all();
     let left = || software.steps().iter().filter(|step| step.starts_with("leave batch")).count();
     eventually(DEADLINE, "all units to be left", || left() == 3);
+}
+
+#[test]
+fn software_may_refuse_to_leave_what_a_user_gives_back_unless_that_is_forced() {
+    let software = Software::started("busy_units 2\n", "0");
+    software.becomes("two units", |service| service["demands"][0]["held"] == 2);
+    eventually(DEADLINE, "two units that joined", || software.steps().len() == 2);
+    software.write("build", "");
+    let refused = software.deployment.tenure("lease close guest/1 --wait");
+    let said = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("guest/1 stays: its software refuses to leave u0: a build runs"),
+        "{said}"
+    );
+    assert!(said.contains("--force"), "{said}");
+    let in_use = || {
+        let lease = &software.deployment.json("lease show guest/1")[0];
+        lease["state"] == "active" && lease["units"] == 2
+    };
+    eventually(DEADLINE, "a lease that goes on", in_use);
+    software.deployment.json("service report batch --seen stopped");
+    software.deployment.json("lease close guest/1 --force --wait");
+    software.deployment.close_all();
 }
 
 #[test]

@@ -103,6 +103,31 @@ fn a_definition_is_tried_out_and_nothing_is_changed() {
     assert_eq!(deployment.json("broker orders"), json!([]));
     assert_eq!(deployment.json("lease list --as guest"), json!([]));
 
+    // A whole configuration, with less urgent jobs: nothing is ordered for them.
+    let changed =
+        CONFIG.replace("urgency = 60", "urgency = 40").replace("busy-units\"", "pending\"");
+    let config = deployment.data.path().join("changed.toml");
+    fs::write(&config, &changed).expect("a file");
+    let plan = deployment.json(&format!("service plan {} --within 2m", config.display()));
+    assert_eq!(plan["orders"], json!([]), "{plan}");
+    let services = plan["services"].as_array().expect("a list").iter();
+    let services: Vec<_> =
+        services.map(|of| (&of["service"], &of["demands"][0]["claimed"])).collect();
+    let (batch, web) = (json!("guest/batch"), json!("shop/web"));
+    assert_eq!(services, [(&batch, &json!(1)), (&web, &json!(0))], "{plan}");
+    // With a mapper that gains more by them they are.
+    fs::write(&config, changed.replace("urgency = 40", "urgency = 51")).expect("a file");
+    let plan = deployment.json(&format!("service plan {} --within 2m", config.display()));
+    assert_eq!(plan["orders"][0]["to"], "guest/batch", "{plan}");
+    let gain =
+        changed.replace("urgency = 40", "urgency = 51").replace("budget", "min-gain = 5, budget");
+    fs::write(&config, gain).expect("a file");
+    let plan = deployment.json(&format!("service plan {} --within 2m", config.display()));
+    assert_eq!(plan["orders"], json!([]), "{plan}");
+    fs::write(&config, "[site.alpha]\nunits = x\n").expect("a file");
+    let refused = deployment.tenure(&format!("service plan {}", config.display()));
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+
     // What nothing wants any more would go back.
     let less = deployment.data.path().join("less.toml");
     fs::write(&less, "slo.serve = { want = '0', urgency = 1 }\nbehaviour.idle-after = '1m'\n")
@@ -120,6 +145,25 @@ fn a_definition_is_tried_out_and_nothing_is_changed() {
     });
     deployment.json("service report guest/batch --seen stopped");
     deployment.json("service report shop/web --seen stopped");
+    deployment.close_all();
+}
+
+#[test]
+fn what_cannot_come_about_is_warned_of() {
+    let config = CONFIG.replace("urgency = 60", "urgency = 52");
+    let config = config.replace("budget = \"none\"", "budget = \"none\", min-gain = 5");
+    let deployment = Deployment::of(&config, tempfile::tempdir().expect("a folder"));
+    deployment.json("service report guest/batch busy-units=7");
+    let warnings = || {
+        let service = deployment.json("service show guest/batch");
+        service["warnings"].as_array().cloned().unwrap_or_default()
+    };
+    let close = "`busy` (52) takes nothing from `serve` of shop/web (50): broker exchange orders units for 5 more";
+    eventually(DEADLINE, "two warnings", || {
+        warnings() == [json!("7 `node` are wanted, and all brokers together have 4"), json!(close)]
+    });
+    assert!(why(&deployment, "guest/batch").contains("warning: `busy` (52)"));
+    deployment.json("service report guest/batch --seen stopped");
     deployment.close_all();
 }
 

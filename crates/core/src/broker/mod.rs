@@ -52,6 +52,7 @@ use crate::model::name::Name;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
+use crate::service::steps::Kind;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::Ledger;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};

@@ -21,6 +21,7 @@ use crate::model::price::priced;
 use crate::model::resource::{Attributes, at_site};
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Term, Time};
+use crate::service::steps::Kind;
 use crate::ticket::Ticket;
 use crate::ticket::ledger::{LEDGER_RETENTION, Token, TokenUse, Tokens};
 use crate::ticket::link::{AccountId, LinkHash, SignedLink};
