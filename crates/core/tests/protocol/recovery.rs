@@ -332,6 +332,8 @@ const ELSEWHERE: &[&str] = &[
     "service-manager.member-contested",
     "service-manager.member-ceded",
     "service-manager.service-advised",
+    "service-manager.leave-forced",
+    "service-manager.leave-refused",
     "service-manager.unit-blacklisted",
     "service-manager.service-stale",
     "service-manager.slo-assessed",

@@ -11,7 +11,7 @@ use tenure_core::broker::orders::{OrderState, UnitOrder};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::{LeaseId, RequestId};
-use tenure_core::model::time::{Span, Time};
+use tenure_core::model::time::Span;
 use tenure_core::runtime::{AnyActor, AnyMapper, Fact, Input};
 use tenure_core::service::definition::Definition;
 use tenure_core::service::state::State;

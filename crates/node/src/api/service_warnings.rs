@@ -27,10 +27,11 @@ impl AppState {
             for demand in &service.demands {
                 service.warnings.extend(self.beyond_stock(&brokers, demand).await?);
             }
-            for order in &orders {
-                let close = others.iter().filter(|other| other.service != service.service);
-                service.warnings.extend(close.flat_map(|other| order.too_close(service, other)));
-            }
+            let rivals = others.iter().filter(|other| other.service != service.service);
+            let close = rivals
+                .flat_map(|other| orders.iter().flat_map(|order| order.too_close(service, other)));
+            let close: Vec<String> = close.collect();
+            service.warnings.extend(close);
         }
         Ok(())
     }

@@ -188,6 +188,7 @@ impl World {
             min_tenure: sampler.scaled(Span::SECOND, part(4)),
             deadband: Percent(if sampler.percent(30) { sampler.count(1, 50) } else { 0 }),
             blacklist_for: part(3),
+            ..Behaviour::default()
         };
         Box::new(Definition { slo: slo.collect(), behaviour, ..Definition::default() })
     }

@@ -337,6 +337,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::UnwantedGranted(_)
         | F::LeaveBegun(_)
         | F::Left(_)
+        | F::LeaveForced(_)
         | F::CloseBegun(_)
         | F::Credited(_)
         | F::TermOver(_)
