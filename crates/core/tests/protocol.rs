@@ -66,6 +66,8 @@ mod setup;
 mod old_tickets;
 #[path = "protocol/orders.rs"]
 mod orders;
+#[path = "protocol/swings.rs"]
+mod swings;
 #[path = "protocol/delegations.rs"]
 mod delegations;
 #[path = "protocol/resale.rs"]

@@ -198,6 +198,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         | F::RecallRefused(_)
         | F::NeedNoted(_)
         | F::HostsNoted(_)
+        | F::BoundsSet(_)
         | F::OrderPlaced(_)
         | F::OrderEnded(_)
         | F::OrdersAdvised(_)

@@ -270,6 +270,7 @@ impl FactIndex {
             | broker::Fact::MapperAnswered(_)
             | broker::Fact::NeedNoted(_)
             | broker::Fact::HostsNoted(_)
+            | broker::Fact::BoundsSet(_)
             | broker::Fact::OrderPlaced(_)
             | broker::Fact::OrderEnded(_)
             | broker::Fact::OrdersAdvised(_)

@@ -1,7 +1,7 @@
 //! Services in scripts: the commands for them, and how they are shown.
 
 use serde_json::{Map, Value, json};
-use tenure_core::broker::facts as broker;
+use tenure_core::broker::facts::{self as broker, BoundsSet};
 use tenure_core::broker::orders::UnitOrder;
 use tenure_core::driver::UnitId;
 use tenure_core::mapper::slo::Slo;
@@ -282,6 +282,7 @@ pub fn of_broker(names: &Names, fact: &broker::Fact) -> Option<String> {
         Fact::HostsNoted(fact) => {
             format!("{}'s {}", names.actor(fact.guest), hosts(&fact.hosts))
         }
+        Fact::BoundsSet(fact) => bounds(fact),
         Fact::OrderPlaced(fact) => {
             let due = format!(" at {}", names::clock(fact.due));
             format!("order {}, {}", fact.number, ordered(names, &fact.order, &due))
@@ -296,6 +297,14 @@ pub fn of_broker(names: &Names, fact: &broker::Fact) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+fn bounds(fact: &BoundsSet) -> String {
+    let BoundsSet { resource, tenure, most, window } = fact;
+    match most {
+        Some(most) => format!("{most} of {resource} in {window}, each after {tenure}"),
+        None => format!("any number of {resource}, each after {tenure}"),
+    }
 }
 
 fn ordered(names: &Names, order: &UnitOrder, due: &str) -> String {

@@ -652,6 +652,13 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         .into(),
         broker::NeedNoted { guest: p.request.id.origin, need: need(p) }.into(),
         broker::HostsNoted { guest: p.request.id.origin, hosts: hosts(p) }.into(),
+        broker::BoundsSet {
+            resource: Name::literal("node"),
+            tenure: Span::HOUR,
+            most: Some(25),
+            window: Span::DAY,
+        }
+        .into(),
         broker::OrderPlaced { number: 1, order: unit_order(p), due: p.term.end(), stay: 1 }.into(),
         broker::OrderEnded {
             order: 1,

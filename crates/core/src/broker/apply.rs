@@ -78,6 +78,7 @@ impl Broker {
             Fact::RecallAsked(fact) => self.recall_asked(at, fact),
             Fact::NeedNoted(fact) => self.need_noted(at, fact),
             Fact::HostsNoted(fact) => self.hosts_noted(at, fact),
+            Fact::BoundsSet(fact) => self.bounds_set(fact),
             Fact::OrderPlaced(fact) => self.order_placed(at, fact),
             Fact::OrderEnded(fact) => self.order_ended(fact),
             Fact::OrdersAdvised(fact) => self.orders_advised(fact),

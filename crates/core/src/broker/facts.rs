@@ -8,9 +8,10 @@ use crate::broker::machine::Tickets;
 use crate::broker::orders::{OrderOutcome, UnitOrder};
 use crate::broker::quota::{Quota, Source, Whose};
 use crate::model::identity::ActorId;
+use crate::model::name::Name;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
@@ -306,5 +307,18 @@ facts! {
         guest: ActorId,
         /// What it said.
         hosts: Hosts,
+    }
+
+    /// What bounds the orders of a type has changed since the last one, or is recorded with the first; the next fact
+    /// is an order of such units.
+    BoundsSet = "broker.bounds-set" 1 {
+        /// The type.
+        resource: Name,
+        /// For how long a service has units of it at least.
+        tenure: Span,
+        /// The most units of it that may be ordered in any window of that length, if that is bounded.
+        most: Option<u32>,
+        /// The length.
+        window: Span,
     }
 }

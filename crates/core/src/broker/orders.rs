@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{OrderEnded, OrderPlaced, RecallAsked};
+use super::facts::{BoundsSet, OrderEnded, OrderPlaced, RecallAsked};
 use super::needs::ServiceId;
 use super::{Broker, IssuedTicket, Output, Timer};
 use crate::actor::Emit as _;
@@ -138,6 +138,8 @@ pub(crate) struct Orders {
     open: BTreeMap<u64, OpenOrder>,
     /// What was ordered in the last [`MAX_WINDOW`]: when, of which type, how many.
     moves: VecDeque<(Time, Name, u32)>,
+    /// What bounded the last order of each type.
+    bounds: BTreeMap<Name, BoundsSet>,
     /// What would be ordered if it was not only advised.
     pub(super) advised: Vec<UnitOrder>,
 }
@@ -203,11 +205,27 @@ impl Broker {
 
     /// How many units of a type may still be ordered now; `None` if that is not bounded.
     pub(super) fn budget_left(&self, resource: &Name, now: Time) -> Option<u32> {
-        let Budget { percent, window } = self.swing.budget?;
-        let has = self.index.units_of(resource) * u64::from(percent) / 100;
-        let most = u32::try_from(has).unwrap_or(u32::MAX).max(1);
-        let window = window.min(MAX_WINDOW);
-        Some(most.saturating_sub(self.state.orders.moved_since(resource, now.minus(window))))
+        let BoundsSet { most, window, .. } = self.bounds_of(resource);
+        Some(most?.saturating_sub(self.state.orders.moved_since(resource, now.minus(window))))
+    }
+
+    /// What bounds orders of a type now.
+    fn bounds_of(&self, resource: &Name) -> BoundsSet {
+        let (resource, tenure) = (resource.clone(), self.swing.min_tenure);
+        let Some(Budget { percent, window }) = self.swing.budget else {
+            return BoundsSet { resource, tenure, most: None, window: Span::ZERO };
+        };
+        let has = self.index.units_of(&resource) * u64::from(percent) / 100;
+        let most = Some(u32::try_from(has).unwrap_or(u32::MAX).max(1));
+        BoundsSet { resource, tenure, most, window: window.min(MAX_WINDOW) }
+    }
+
+    /// Records what bounds orders of a type, unless it bounded the last one too.
+    fn note_bounds(&mut self, now: Time, resource: &Name, out: &mut Output) {
+        let bounds = self.bounds_of(resource);
+        if self.state.orders.bounds.get(resource) != Some(&bounds) {
+            self.emit(now, bounds, out);
+        }
     }
 
     /// When the first orders of each type do not count any more that do now.
@@ -240,6 +258,8 @@ impl Broker {
         let (due, stay) = self.check_order(now, &order)?;
         let ticket = self.sold(order.ticket).ok_or("its ticket is not out")?;
         let recall = self.state.recalls.next(order.ticket, ticket.bottom(), Some(stay), due)?;
+        let resource = ticket.bottom().resource.clone();
+        self.note_bounds(now, &resource, out);
         let (number, link) = (self.state.orders.last + 1, order.ticket);
         let (placed, asked) =
             (OrderPlaced { number, order, due, stay }, RecallAsked { link, level: recall });
@@ -355,6 +375,10 @@ impl Broker {
             let reason = "its site does not recall the units".to_owned();
             self.emit(now, OrderEnded { order, outcome: OrderOutcome::Cancelled, reason }, out);
         }
+    }
+
+    pub(super) fn bounds_set(&mut self, fact: &BoundsSet) {
+        self.state.orders.bounds.insert(fact.resource.clone(), fact.clone());
     }
 
     pub(super) fn order_placed(&mut self, at: Time, fact: &OrderPlaced) {

@@ -435,6 +435,14 @@ const BREACHES: &[Breach] = &[
         placed(tape).order.holder.guest = id(RIVAL);
         placed(tape).order.claimant.guest = id(GUEST);
     }),
+    breach("S25", "and to be had for 1d", |tape| {
+        *tape = moved();
+        bounds(tape).tenure = Span::DAY;
+    }),
+    breach("S25", "1 units of node are ordered in 1h, not 0 at most", |tape| {
+        *tape = moved();
+        (bounds(tape).most, bounds(tape).window) = (Some(0), Span::HOUR);
+    }),
     breach("S25", "order 2 of broker is delivered, and was not open", |tape| {
         *tape = moved();
         let broker::Fact::OrderEnded(fact) = tape.broker("broker.order-ended", 0) else { panic!() };
@@ -527,6 +535,11 @@ fn proposed(tape: &mut Tape, n: usize) -> &mut service_manager::PlanProposed {
 
 fn placed(tape: &mut Tape) -> &mut broker::OrderPlaced {
     let broker::Fact::OrderPlaced(fact) = tape.broker("broker.order-placed", 0) else { panic!() };
+    fact
+}
+
+fn bounds(tape: &mut Tape) -> &mut broker::BoundsSet {
+    let broker::Fact::BoundsSet(fact) = tape.broker("broker.bounds-set", 0) else { panic!() };
     fact
 }
 

@@ -27,12 +27,12 @@ use crate::common::world::{Scene, World};
 use crate::common::{BROKER, GUEST, RIVAL, id as id_of, letter};
 
 /// How many units the two services want at 60, and how many beside at urgencies of their own.
-type Wants = ((u32, u32), (u32, u32));
+pub(crate) type Wants = ((u32, u32), (u32, u32));
 
 /// Units of the site.
-const STOCK: u32 = 8;
+pub(crate) const STOCK: u32 = 8;
 
-const MINUTE: i64 = 60;
+pub(crate) const MINUTE: i64 = 60;
 
 /// With all guards: as by default, but for times that a test can wait for.
 fn guarded() -> Box<dyn BrokerMapper> {
@@ -93,7 +93,7 @@ fn unguarded() -> Box<dyn BrokerMapper> {
     Box::new(Urgency::new(Known::default()).with_recalls(recalls))
 }
 
-fn world(broker_mapper: fn() -> Box<dyn BrokerMapper>, suspicious: bool) -> World {
+pub(crate) fn world(broker_mapper: fn() -> Box<dyn BrokerMapper>, suspicious: bool) -> World {
     let guest_mapper = || -> Box<dyn ServiceManagerMapper> { Box::new(Follower::default()) };
     let scene = Scene {
         stock: STOCK,
@@ -155,17 +155,22 @@ fn report(world: &mut World, who: u8, (high, low): (u32, u32)) {
     world.command(who, Command::Service(report));
 }
 
+/// Reports what both services want.
+pub(crate) fn say(world: &mut World, (guest, rival): Wants) {
+    report(world, GUEST, guest);
+    report(world, RIVAL, rival);
+}
+
 /// Reports wants, each pair for both services, a while after the other.
-fn play(world: &mut World, wants: &[Wants], every: i64) {
-    for (round, (guest, rival)) in wants.iter().enumerate() {
-        report(world, GUEST, *guest);
-        report(world, RIVAL, *rival);
+pub(crate) fn play(world: &mut World, wants: &[Wants], every: i64) {
+    for (round, wants) in wants.iter().enumerate() {
+        say(world, *wants);
         world.advance(i64::try_from(round + 1).unwrap() * every);
     }
 }
 
 /// The orders that were placed: when, due when, and of how many units of which ticket.
-fn placed(world: &World) -> Vec<(Time, Time, u32)> {
+pub(crate) fn placed(world: &World) -> Vec<(Time, Time, u32)> {
     let facts = world.facts(BROKER);
     let placed = facts.iter().filter_map(|entry| {
         let Fact::Broker(BrokerFact::OrderPlaced(fact)) = &entry.fact else { return None };
@@ -183,7 +188,7 @@ fn taken_from(world: &World, guest: u8) -> bool {
 }
 
 /// The most units ordered in any window of a length.
-fn most_in(orders: &[(Time, Time, u32)], window: Span) -> u32 {
+pub(crate) fn most_in(orders: &[(Time, Time, u32)], window: Span) -> u32 {
     let ends = orders.iter().map(|(end, ..)| {
         let inside = orders.iter().filter(|(at, ..)| end.minus(window) < *at && at <= end);
         inside.map(|(.., units)| units).sum()
@@ -198,7 +203,7 @@ fn held(world: &World) -> BTreeMap<u8, u32> {
 }
 
 /// A square wave in which the two services want all units in turns.
-fn antiphase(rounds: usize) -> Vec<Wants> {
+pub(crate) fn antiphase(rounds: usize) -> Vec<Wants> {
     let pair = |round| if round % 2 == 0 { ((8, 0), (0, 8)) } else { ((0, 8), (8, 0)) };
     (0..rounds).map(pair).collect()
 }

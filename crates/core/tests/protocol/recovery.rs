@@ -372,6 +372,7 @@ const ELSEWHERE: &[&str] = &[
     "broker.order-ended",
     "broker.orders-advised",
     "broker.hosts-noted",
+    "broker.bounds-set",
     "broker.commanded",
     "broker.settings-changed",
     "broker.clock-compared",

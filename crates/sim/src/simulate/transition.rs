@@ -191,6 +191,7 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::RequestForgotten(_)
         | F::NeedNoted(_)
         | F::HostsNoted(_)
+        | F::BoundsSet(_)
         | F::OrderPlaced(_)
         | F::OrderEnded(_)
         | F::OrdersAdvised(_)

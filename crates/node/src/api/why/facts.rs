@@ -414,6 +414,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::RecallTold(_)
         | F::NeedNoted(_)
         | F::HostsNoted(_)
+        | F::BoundsSet(_)
         | F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::DelegationIssued(_)
