@@ -226,6 +226,7 @@ scripts! {
     statements_after_a_restart
     service_has_static_units
     service_gives_idle_units_back
+    service_loses_least_work
     service_takes_from_another
     service_wants_a_named_unit
     service_order_cancelled
@@ -269,6 +270,7 @@ scripts! {
     unit_fails_and_none_is_left
     unit_fails_before_active
     unit_fails_in_use
+    unit_reset
     unit_used_again
     usage_of_six_units
     what_is_free

@@ -307,6 +307,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::RecallLifted(fact) => fact.lease,
         Fact::JoinRefused(fact) => fact.lease,
         Fact::LeaveHastened(fact) => fact.lease,
+        Fact::UnitReset(fact) => fact.lease,
         Fact::Unblocked(fact) => fact.lease,
         Fact::GateReached(fact) => fact.lease,
         Fact::GateAnswered(fact) => fact.lease,

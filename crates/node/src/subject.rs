@@ -262,6 +262,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::RecallLifted(fact) => fact.lease.number,
         F::JoinRefused(fact) => fact.lease.number,
         F::LeaveHastened(fact) => fact.lease.number,
+        F::UnitReset(fact) => fact.lease.number,
         F::Unblocked(fact) => fact.lease.number,
         F::GateReached(fact) => fact.lease.number,
         F::GateAnswered(fact) => fact.lease.number,
@@ -298,6 +299,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         | F::NeedAnswered(_)
         | F::HostsStated(_)
         | F::HostsAnswered(_)
+        | F::WorkTold(_)
         | F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)

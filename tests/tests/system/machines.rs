@@ -223,6 +223,7 @@ fn service_manager_states(s: &Samples) -> Vec<service_manager::State> {
         one.clone(),
         ask(one.clone()),
         grant(ask(one.clone())),
+        step(one.clone(), Event::Joined(UnitId(0), false)),
         active.clone(),
         ask(active.clone()),
         grant(ask(active.clone())),
@@ -280,6 +281,7 @@ fn service_manager_events(s: &Samples) -> Vec<service_manager::Event> {
         Event::Notified(UnitId(0)),
         Event::JoinRefused(UnitId(0)),
         Event::LeaveHastened(s.term.end()),
+        Event::UnitReset(UnitId(0)),
     ]
 }
 

@@ -99,6 +99,7 @@ impl Subjects {
             Fact::RecallLifted(fact) => self.lease(fact.lease),
             Fact::JoinRefused(fact) => self.lease(fact.lease),
             Fact::LeaveHastened(fact) => self.lease(fact.lease),
+            Fact::UnitReset(fact) => self.lease(fact.lease),
             Fact::Unblocked(fact) => self.lease(fact.lease),
             Fact::GateReached(fact) => self.lease(fact.lease),
             Fact::GateAnswered(fact) => self.lease(fact.lease),

@@ -53,6 +53,7 @@ impl Fact {
             Self::UnitsRecalled(fact) => (fact.lease, fact.event()),
             Self::JoinRefused(fact) => (fact.lease, Event::JoinRefused(fact.unit)),
             Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
+            Self::UnitReset(fact) => (fact.lease, Event::UnitReset(fact.unit)),
             Self::UsageReported(_)
             | Self::RestWanted(_)
             | Self::RestBegun(_)
@@ -117,6 +118,7 @@ impl Fact {
             | Self::NeedAnswered(_)
             | Self::HostsStated(_)
             | Self::HostsAnswered(_)
+            | Self::WorkTold(_)
             | Self::Woken(_) => return None,
         })
     }

@@ -154,6 +154,8 @@ pub enum Event {
     JoinRefused(UnitId),
     /// The units are to be left by an earlier instant.
     LeaveHastened(Time),
+    /// A unit that the guest's software could not use is to be left, and joined again.
+    UnitReset(UnitId),
 }
 
 impl State {
@@ -290,7 +292,8 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
         | Event::UnitsRecalled(..)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveHastened(_) => Err(illegal(word, &event)),
+        | Event::LeaveHastened(_)
+        | Event::UnitReset(_) => Err(illegal(word, &event)),
     }
 }
 
@@ -315,6 +318,7 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
                 again: BTreeMap::new(),
                 leave_by: None,
                 refused: 0,
+                resetting: BTreeSet::new(),
             };
             Ok(State::Joining { held })
         }
@@ -345,7 +349,8 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         | Event::UnitsRecalled(..)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveHastened(_) => Err(illegal("Redeeming", &event)),
+        | Event::LeaveHastened(_)
+        | Event::UnitReset(_) => Err(illegal("Redeeming", &event)),
     }
 }
 
@@ -361,6 +366,7 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         Event::Left(unit) => {
             let left = held.settle(unit, UnitUse::Leaving, UnitUse::Left);
             held.leaving -= usize::from(left);
+            held.come_back(unit);
             if left { Ok(in_use(left_early(held))) } else { Err(illegal(word, &event)) }
         }
         Event::ShrinkBegun if !held.seams.is_empty() => {
@@ -410,6 +416,10 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         Event::JoinRefused(unit) => {
             let refused = held.refuse(unit);
             if refused { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
+        }
+        Event::UnitReset(unit) => {
+            let begun = held.reset(unit);
+            if begun { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
         }
         Event::RedeemBegun
         | Event::Split
@@ -490,6 +500,7 @@ fn leave_all(mut held: Held, then: AfterLeave) -> State {
         }
     }
     held.leaving = 0;
+    held.resetting.clear();
     held.untold.clear();
     held.awaited = held.waiting_to(UnitUse::Leaving).count();
     // Nothing was sent for it yet.
@@ -577,7 +588,8 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::Notified(_)
         | Event::RecallBegun(_)
         | Event::RecallLifted
-        | Event::JoinRefused(_) => Err(illegal("Leaving", &event)),
+        | Event::JoinRefused(_)
+        | Event::UnitReset(_) => Err(illegal("Leaving", &event)),
     }
 }
 
@@ -619,7 +631,8 @@ fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
         | Event::UnitsRecalled(..)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveHastened(_) => Err(illegal("Closing", &event)),
+        | Event::LeaveHastened(_)
+        | Event::UnitReset(_) => Err(illegal("Closing", &event)),
     }
 }
 
@@ -652,7 +665,8 @@ fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
         | Event::UnitsRecalled(..)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveHastened(_) => Err(illegal("Crediting", &event)),
+        | Event::LeaveHastened(_)
+        | Event::UnitReset(_) => Err(illegal("Crediting", &event)),
     }
 }
 
@@ -725,6 +739,7 @@ impl Event {
             Self::RecallLifted => "RecallLifted",
             Self::JoinRefused(_) => "JoinRefused",
             Self::LeaveHastened(_) => "LeaveHastened",
+            Self::UnitReset(_) => "UnitReset",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a changed definition of a service would come to: its service manager and the brokers rehearse it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
@@ -146,7 +146,7 @@ impl Trial {
                 let survey = guest.service(&view.service)?;
                 survey.reported_at?;
                 let (service, kpis) = (view.service.clone(), survey.kpis.clone());
-                let (seen, busy) = (found(survey.state)?, BTreeSet::new());
+                let (seen, busy) = (found(survey.state)?, BTreeMap::new());
                 let members = survey.members.iter().map(|(id, member)| (id.clone(), member.up));
                 let members = members.collect();
                 Some(ServiceCommand::Report { service, kpis, seen, busy, members })

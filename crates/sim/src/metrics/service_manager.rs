@@ -274,6 +274,7 @@ impl Guest {
             | Event::RecallLifted
             | Event::JoinRefused(_)
             | Event::LeaveHastened(_)
+            | Event::UnitReset(_)
             | Event::Credited
             | Event::Split
             | Event::ExtensionDenied

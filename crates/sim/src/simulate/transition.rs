@@ -126,6 +126,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::RecallLifted(fact) => (fact.lease, "RecallLifted"),
         F::JoinRefused(fact) => (fact.lease, "JoinRefused"),
         F::LeaveHastened(fact) => (fact.lease, "LeaveHastened"),
+        F::UnitReset(fact) => (fact.lease, "UnitReset"),
         F::GroupAsked(fact) => return vec![(Subject::Group(fact.group), "Asked")],
         F::GroupHeld(fact) => return vec![(Subject::Group(fact.group), "Held")],
         F::GroupGranted(fact) => return vec![(Subject::Group(fact.group), "Granted")],
