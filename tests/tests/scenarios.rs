@@ -228,6 +228,7 @@ scripts! {
     service_gives_idle_units_back
     service_lends_a_part
     service_refuses_a_leave
+    service_loses_least_work
     service_takes_from_another
     service_wants_a_named_unit
     service_order_cancelled
@@ -271,6 +272,7 @@ scripts! {
     unit_fails_and_none_is_left
     unit_fails_before_active
     unit_fails_in_use
+    unit_reset
     unit_used_again
     usage_of_six_units
     what_is_free

@@ -354,6 +354,7 @@ impl Error {
             | Self::Void { .. }
             | Self::Ill(_)
             | Self::NotExtended(_)
+            | Self::Stays(_)
             | Self::NotFlexed(_)
             | Self::NotModified(_)
             | Self::Plan(PlanError::NotInstalled { .. })

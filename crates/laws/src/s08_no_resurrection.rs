@@ -309,6 +309,7 @@ fn lease_of(fact: &service_manager::Fact) -> Option<LeaseId> {
         Fact::LeaveHastened(fact) => fact.lease,
         Fact::LeaveRefused(fact) => fact.lease,
         Fact::LeaveForced(fact) => fact.lease,
+        Fact::UnitReset(fact) => fact.lease,
         Fact::Unblocked(fact) => fact.lease,
         Fact::GateReached(fact) => fact.lease,
         Fact::GateAnswered(fact) => fact.lease,

@@ -265,6 +265,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::LeaveHastened(fact) => fact.lease.number,
         F::LeaveRefused(fact) => fact.lease.number,
         F::LeaveForced(fact) => fact.lease.number,
+        F::UnitReset(fact) => fact.lease.number,
         F::Unblocked(fact) => fact.lease.number,
         F::GateReached(fact) => fact.lease.number,
         F::GateAnswered(fact) => fact.lease.number,
@@ -301,6 +302,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         | F::NeedAnswered(_)
         | F::HostsStated(_)
         | F::HostsAnswered(_)
+        | F::WorkTold(_)
         | F::ReceiptTaken(_)
         | F::ReclaimBegun(_)
         | F::ReclaimEnded(_)

@@ -203,6 +203,8 @@ const POINTS: &[&str] = &[
     "a service is advised on",
     "a service blacklists a unit",
     "idle units of a service go back first",
+    "units go first of which least would be lost",
+    "a unit is reset",
     "units without a lease count",
     "a host that two services claim counts for neither",
     "a host that services of two guests claim counts for neither",

@@ -105,6 +105,9 @@ fn of_service_manager(names: &mut Names, fact: &service_manager::Fact) -> Option
         Fact::JoinRefused(fact) => {
             of_unit(names, fact.lease, fact.unit, "is refused, untouched", Some(&fact.error))
         }
+        Fact::UnitReset(fact) => {
+            format!("lease {}, {}", names.lease(fact.lease), fact.unit)
+        }
         Fact::UsageReported(fact) => {
             format!("lease {}, {} for {}", names.lease(fact.lease), fact.unit, fact.used)
         }

@@ -65,6 +65,7 @@ pub const COMMANDS: &[Known] = &[
     },
     Known { usage: "recall ISSUER TICKET UNITS|withdraw [from=TIME]", act: recall::recall },
     Known { usage: "victims GUEST/LEASE UNIT,..", act: name_victims },
+    Known { usage: "unit reset GUEST/LEASE UNIT", act: reset_unit },
     Known {
         usage: "flex GUEST/LEASE -UNITS [victims=UNIT,..|oldest|youngest|least-used]",
         act: flex,
@@ -114,7 +115,7 @@ pub const COMMANDS: &[Known] = &[
     },
     Known { usage: "service remove GUEST SERVICE", act: services::remove },
     Known {
-        usage: "service report GUEST SERVICE [seen=running|stopped|failed|starting|shutdown] [busy=SITE/UNIT,..] [members=NAME[:down],..] [KPI=VALUE]..",
+        usage: "service report GUEST SERVICE [seen=running|stopped|failed|starting|shutdown] [busy=SITE/UNIT[:WORK],..] [members=NAME[:down],..] [KPI=VALUE]..",
         act: services::report,
     },
     Known { usage: "service resolve GUEST HOST SERVICE", act: services::resolve },
@@ -479,6 +480,16 @@ fn name_victims(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, lease) = lease(world, args)?;
     let units = recall::units_named(&args.next("the units")?)?;
     world.hand(who, Input::Command(GuestCommand::Victims { lease, units }.into()));
+    Ok(())
+}
+
+/// A unit that the guest's software could not use is left, and joined again.
+fn reset_unit(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let (who, lease) = lease(world, args)?;
+    let unit = args.next("the unit")?;
+    let unit = unit.trim_start_matches('u').parse().map_err(|_| "write a unit: u1")?;
+    let command = GuestCommand::ResetUnit { lease, unit: UnitId(unit) };
+    world.hand(who, Input::Command(command.into()));
     Ok(())
 }
 

@@ -105,7 +105,7 @@ pub fn remove(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     Ok(())
 }
 
-/// `service report guest batch busy-units=4 oldest-wait=12m members=node7,node8:down`.
+/// `service report guest batch busy-units=4 oldest-wait=12m members=node7,node8:down busy=site/u1:90`.
 pub fn report(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let (who, service) = service(world, args)?;
     let seen = match args.option("seen").as_deref() {
@@ -118,7 +118,12 @@ pub fn report(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     };
     let busy = args.option("busy").unwrap_or_default();
     let busy = busy.split(',').filter(|unit| !unit.is_empty());
-    let busy: Result<_, Bad> = busy.map(|unit| site_unit(world, unit)).collect();
+    let busy = busy.map(|text| {
+        let (unit, work) = text.split_once(':').unwrap_or((text, "0"));
+        let work = work.parse().map_err(|_| format!("`{work}` is no work"))?;
+        Ok((site_unit(world, unit)?, work))
+    });
+    let busy: Result<_, Bad> = busy.collect();
     let busy = busy?;
     let mut members = Members::default();
     let all = args.option("members").unwrap_or_default();
@@ -201,6 +206,11 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
             };
             let kpis = fact.kpis.iter().map(|(kpi, value)| format!("{kpi} {value}"));
             format!("{} {seen}, {}{busy}", fact.service, names::list(kpis))
+        }
+        Fact::WorkTold(fact) => {
+            let work =
+                |(unit, work): &(SiteUnit, u64)| format!("{} {work}", site_unit_name(names, *unit));
+            format!("{} loses of {}", fact.service, names::list(fact.work.iter().map(work)))
         }
         Fact::MembersTold(fact) => {
             let member = |(id, up)| format!("{id}{}", if up { "" } else { " (down)" });

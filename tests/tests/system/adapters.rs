@@ -16,11 +16,11 @@ fn config(folder: &Path) -> String {
     let config = config.replace("name = \"slo\"", "name = \"slo\", ask-every = \"1s\"");
     let shell = |script: &str| format!("['/bin/sh', '-c', 'cd {} && {script}']", folder.display());
     let sense = shell("test -e hang && exec tail -f hang; cat kpis; exit $(cat code)");
-    let step = shell("echo $TENURE_STEP $TENURE_SERVICE $TENURE_LEASE >>steps");
     let leave = shell(
-        "echo $TENURE_STEP $TENURE_SERVICE $TENURE_LEASE >>steps; \
+        "echo $TENURE_STEP $TENURE_SERVICE $TENURE_LEASE $TENURE_MARK >>steps; \
          test ! -e build || { echo a build runs >&2; exit 75; }",
     );
+    let step = shell("echo $TENURE_STEP $TENURE_SERVICE $TENURE_LEASE $TENURE_MARK >>steps");
     format!(
         "{config}\n[service-manager.guest.service.batch]\n\
          slo.busy = {{ want = 'busy-units', urgency = 60 }}\n\
@@ -194,6 +194,72 @@ fn a_service_that_is_stopped_gives_its_units_back_if_it_is_told_to() {
     assert_eq!(stopped["state"], "stopped");
     let leases = || software.deployment.json("lease list --slice batch");
     eventually(DEADLINE, "no lease", || leases() == serde_json::json!([]));
+}
+
+#[test]
+fn of_units_at_work_the_one_goes_back_that_loses_least() {
+    let software = Software::started("busy_units 3\n", "0");
+    eventually(DEADLINE, "three units that joined", || software.steps().len() == 3);
+    software.becomes("three nodes", |service| service["demands"][0]["held"] == 3);
+    software.deployment.json("service set guest/batch behaviour.idle-after=1s");
+    let steps = software.steps();
+    let mut marks: Vec<&str> = steps.iter().filter_map(|step| step.split(' ').nth(3)).collect();
+    marks.sort_unstable();
+    let busy = |(mark, work): (&&str, u32)| format!("unit_busy{{unit=\"{mark}\"}} {work}\n");
+    let busy: String = marks.iter().zip([70, 40, 90]).map(busy).collect();
+    software.write("kpis", &format!("busy_units 2\n{busy}"));
+    software.becomes("two nodes", |service| service["demands"][0]["held"] == 2);
+    eventually(DEADLINE, "a unit that is left", || software.steps().len() == 4);
+    let steps = software.steps();
+    assert!(steps[3].starts_with("leave batch") && steps[3].ends_with(marks[1]), "{steps:?}");
+    // So that what is closed at the end is not asked for again.
+    software.deployment.json("service set guest/batch behaviour.mode=unmanaged");
+}
+
+#[test]
+fn a_unit_in_error_is_cleaned_up_and_joined_again_by_its_adapter() {
+    let software = Software::started("busy_units 0\n", "0");
+    let step = |what: &str| {
+        let folder = software.folder.path().display();
+        format!("['/bin/sh', '-c', 'cd {folder} && {what} && echo $TENURE_STEP >>steps']")
+    };
+    // A join leaves something behind, and a second one meets it.
+    let adapter = |join: &str| {
+        let (join, leave) = (step(join), step("rm half"));
+        let text = format!(
+            "slo.busy = {{ want = 'busy-units', urgency = 60 }}\nbehaviour.stale-after = '3s'\n\
+             adapter = {{ name = 'exec', every = '200ms', sense = ['/bin/echo', 'busy-units=1'], \
+             join = {join}, leave = {leave} }}\n"
+        );
+        let file = software.deployment.data.path().join("batch.toml");
+        fs::write(&file, text).expect("a file");
+        software.deployment.json(&format!("service add guest/batch {}", file.display()));
+    };
+    adapter("test ! -e half && touch half && false");
+    let units = || software.deployment.json("unit list --service batch");
+    let in_error = || units()[0]["state"] == "error";
+    eventually(DEADLINE, "a unit in error", in_error);
+    let unit = units()[0]["unit"].as_str().expect("a unit").to_owned();
+    let reset = format!("unit reset {unit}");
+    assert_eq!(software.deployment.json(&reset)[0]["unit"], unit.as_str());
+    eventually(DEADLINE, "a clean-up, and a unit in error", || {
+        software.steps() == ["leave"] && in_error()
+    });
+    let why = software.deployment.tenure("lease why guest/1");
+    let why = String::from_utf8_lossy(&why.stdout);
+    assert!(why.contains("unit-reset"), "{why}");
+
+    adapter("test ! -e half && touch half");
+    software.deployment.json(&reset);
+    eventually(DEADLINE, "a unit in use", || units()[0]["state"] == "assigned");
+    assert_eq!(software.steps(), ["leave", "leave", "join"]);
+    let refused = software.deployment.tenure(&reset);
+    assert!(
+        stderr(&refused).contains("is in use: what is reset is a unit"),
+        "{}",
+        stderr(&refused)
+    );
+    software.deployment.json("service set guest/batch behaviour.mode=unmanaged");
 }
 
 #[test]

@@ -510,6 +510,8 @@ fn service_facts(p: &Parts) -> Vec<sm::Fact> {
             contests: vec![contest(p)],
         }
         .into(),
+        sm::WorkTold { service: service(), work: vec![(unit, 7200)] }.into(),
+        sm::UnitReset { lease: LEASE, unit: UNIT }.into(),
     ]
 }
 

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tenure_wait::{DEADLINE, eventually};
 
 use crate::deployment::{Deployment, stderr};
-use crate::software::{define, deployed, named_units, show};
+use crate::software::{adoptable_units, define, deployed, named_units, show};
 
 const CONF: &str = "\
 global
@@ -39,8 +39,14 @@ struct Haproxy {
 
 impl Haproxy {
     fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same with more servers.
+    fn start_with(servers: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let conf = CONF.replace("FOLDER", &folder.path().display().to_string());
+        let conf =
+            format!("{CONF}{servers}").replace("FOLDER", &folder.path().display().to_string());
         fs::write(folder.path().join("conf"), conf).expect("a file");
         let process = run(folder.path());
         let haproxy = Self { folder, process };
@@ -65,6 +71,13 @@ impl Haproxy {
         let stat = self.try_ask("show stat pool 4 -1").expect("an answer");
         let line = stat.lines().find(|line| line.contains(&format!(",{address}:")))?;
         assert!(line.starts_with("pool,tenure:"), "{line}");
+        line.split(',').nth(17).map(str::to_owned)
+    }
+
+    /// How a server of somebody's own is, if it is there.
+    fn own(&self, name: &str) -> Option<String> {
+        let stat = self.try_ask("show stat pool 4 -1").expect("an answer");
+        let line = stat.lines().find(|line| line.starts_with(&format!("pool,{name},")))?;
         line.split(',').nth(17).map(str::to_owned)
     }
 
@@ -196,4 +209,52 @@ fn leased_units_become_servers_of_haproxy_and_leave_when_their_sessions_have_end
     haproxy.process = run(&folder);
     haproxy.is_there();
     eventually(DEADLINE, "a service that runs", || show(&deployment)["state"] == "running");
+}
+
+#[test]
+#[ignore = "needs haproxy"]
+fn a_server_of_haproxy_with_sessions_is_taken_over_as_it_is() {
+    let port = serve();
+    let haproxy = Haproxy::start_with(&format!("  server own 127.0.1.20:{port}\n"));
+    let folder = haproxy.folder.path();
+    fs::write(folder.join("unit-0"), "").expect("a file");
+    let mut session = Session::begin(&haproxy);
+    let deployment = deployed(&adoptable_units(folder));
+    let service = format!(
+        "slo.web = {{ want = 'sessions', urgency = 60 }}\n\
+         behaviour = {{ stale-after = '30s', mode = 'unmanaged' }}\n\
+         [adapter]\nname = 'haproxy'\nsocket = 'FOLDER/admin'\nbackend = 'pool'\nstatic = true\n\
+         every = '300ms'\nport = {port}\ndrain = '2s'\n"
+    );
+    define(&deployment, folder, &service);
+
+    deployment.json("unit adopt alpha/u0 guest/batch --wait");
+    assert_eq!(haproxy.own("own").as_deref(), Some("no check"));
+
+    // The session does not end, and nothing ends it; no other begins.
+    deployment.json("unit unassign alpha/u0");
+    eventually(DEADLINE, "a drain", || haproxy.own("own").as_deref() == Some("DRAIN"));
+    let free = || deployment.json("lease list").as_array().expect("leases").is_empty();
+    eventually(DEADLINE, "a unit that is free", free);
+    assert_eq!(haproxy.own("own").as_deref(), Some("MAINT"));
+    assert!(session.lives() && folder.join("unit-0").exists());
+
+    // A server in maintenance is not taken over; one that is taken is deleted at the end, with its sessions.
+    deployment.json("unit adopt alpha/u0 guest/batch");
+    eventually(DEADLINE, "a refusal", || {
+        let listed = deployment.json("unit blacklist guest/batch");
+        listed.as_array().is_some_and(|all| !all.is_empty())
+    });
+    let why = deployment.tenure("lease why guest/2");
+    let why = String::from_utf8_lossy(&why.stdout);
+    assert!(why.contains("server own is MAINT, and cannot be taken over"), "{why}");
+    eventually(DEADLINE, "a unit that is free", free);
+    deployment.json("unit blacklist guest/batch alpha/u0 --clear");
+    haproxy.try_ask("set server pool/own state ready").expect("an answer");
+    deployment.json("unit adopt alpha/u0 guest/batch --take --wait");
+    deployment.json("unit unassign alpha/u0");
+    eventually(DEADLINE, "a unit that is free", free);
+    assert_eq!(haproxy.own("own"), None);
+    assert!(!session.lives() && !folder.join("unit-0").exists());
+    deployment.close_all();
 }

@@ -223,6 +223,7 @@ fn service_manager_states(s: &Samples) -> Vec<service_manager::State> {
         one.clone(),
         ask(one.clone()),
         grant(ask(one.clone())),
+        step(one.clone(), Event::Joined(UnitId(0), false)),
         active.clone(),
         ask(active.clone()),
         grant(ask(active.clone())),
@@ -282,6 +283,7 @@ fn service_manager_events(s: &Samples) -> Vec<service_manager::Event> {
         Event::LeaveHastened(s.term.end()),
         Event::LeaveRefused(UnitId(0)),
         Event::LeaveForced,
+        Event::UnitReset(UnitId(0)),
     ]
 }
 

@@ -207,6 +207,45 @@ fn jobs_of_slurm_get_leased_nodes_and_leave_them_by_a_drain() {
     });
     assert_eq!(slurm.sh("squeue --noheader --states=RUNNING"), "");
     assert!(slurm.sh("scontrol show job 1_1 --oneliner").contains("Restarts=1"));
+    // They count at once, though Slurm holds them back for two minutes.
+    eventually(DEADLINE, "all jobs to count", || {
+        show(&deployment)["kpis"]["pending-units{partition=\"main\"}"] == "4"
+    });
+}
+
+#[test]
+#[ignore = "needs slurmctld, slurmd, munged, and root"]
+fn of_nodes_of_slurm_with_jobs_the_one_goes_back_whose_job_began_last() {
+    let slurm = Slurm::start("39");
+    let deployment = deployed("units = 4");
+    let pool = POOL.replace("'c2'", "'c2', 'c3'");
+    define(&deployment, &slurm, (&pool, "most = 3"));
+    let job = || slurm.sh("sbatch --parsable --requeue -n 2 -o /dev/null --wrap 'exec sleep 1000'");
+    let first = job();
+    for running in 1..=3 {
+        eventually(DEADLINE, "a job that runs", || {
+            slurm.sh("squeue --noheader --states=RUNNING -o %i").lines().count() == running
+        });
+        job();
+    }
+    // The fourth job waits until the first one is gone, and then has its node; a fifth goes on to wait.
+    job();
+    let is = |kpi: &str, value: &str| {
+        show(&deployment)["kpis"][format!("{kpi}{{partition=\"main\"}}")] == value
+    };
+    eventually(DEADLINE, "two jobs that wait", || is("pending-units", "2"));
+    slurm.sh(&format!("scancel {first}"));
+    eventually(DEADLINE, "a job on the first node", || {
+        !slurm.sh("squeue --noheader --states=RUNNING -w c1 -o %i").is_empty()
+    });
+    eventually(DEADLINE, "three nodes at work", || {
+        is("pending-units", "1") && is("busy-units", "3")
+    });
+    define(&deployment, &slurm, (&pool, "most = 2, idle-after = '1s'"));
+    eventually(DEADLINE, "a drain of the first node", || slurm.is_draining("c1"));
+    assert!(!["c2", "c3"].iter().any(|node| slurm.node(node).contains("DRAIN")));
+    define(&deployment, &slurm, (&pool, "mode = 'unmanaged'"));
+    deployment.close_all();
 }
 
 #[test]

@@ -101,6 +101,7 @@ impl Subjects {
             Fact::LeaveHastened(fact) => self.lease(fact.lease),
             Fact::LeaveRefused(fact) => self.lease(fact.lease),
             Fact::LeaveForced(fact) => self.lease(fact.lease),
+            Fact::UnitReset(fact) => self.lease(fact.lease),
             Fact::Unblocked(fact) => self.lease(fact.lease),
             Fact::GateReached(fact) => self.lease(fact.lease),
             Fact::GateAnswered(fact) => self.lease(fact.lease),

@@ -356,7 +356,8 @@ enum VictimPolicy {
     Oldest,
     /// Those with the highest numbers
     Youngest,
-    /// Those that were in use for the shortest time, as the guest's driver says, or since they were joined
+    /// Those that are idle, then those of which least would be lost, as an adapter says, then those that were in use
+    /// for the shortest time, as the guest's driver says, or since they were joined
     LeastUsed,
 }
 

@@ -1,6 +1,7 @@
 //! `tenure unit`: the units that service managers have.
 
 mod assign;
+mod reset;
 mod resolve;
 mod run;
 
@@ -42,6 +43,8 @@ pub(crate) enum UnitCommand {
     Move(MoveArgs),
     /// Give a unit back before its lease ends
     Unassign(UnassignArgs),
+    /// Leave a unit that could not be joined, and join it again
+    Reset(reset::ResetArgs),
     /// List the units that a service does not ask for, or change that
     Blacklist(BlacklistArgs),
     /// Say whose a unit is that several claim, or list such units
@@ -179,6 +182,7 @@ pub(crate) fn unit(command: &UnitCommand, console: &mut Console<'_>) -> Result<(
         UnitCommand::Adopt(args) => assign::adopt(args, console),
         UnitCommand::Move(args) => assign::move_to(args, console),
         UnitCommand::Unassign(args) => unassign(args, console),
+        UnitCommand::Reset(args) => reset::reset(args, console),
         UnitCommand::Blacklist(args) => blacklist(args, console),
         UnitCommand::Resolve(args) => resolve::resolve(args, console),
         UnitCommand::Run(args) => run::run(args, console),
@@ -252,20 +256,26 @@ fn named(data: &Path, unit: &str) -> Result<UnitView, Error> {
     })
 }
 
+/// The number of a unit at its site, and its lease.
+fn id_and_lease(view: &UnitView) -> Result<(UnitId, LeaseName), Error> {
+    let UnitView { unit, service, .. } = view;
+    let id = unit.rsplit('/').next().and_then(|id| id.strip_prefix('u')?.parse().ok());
+    let (Some(id), Some(lease)) = (id, &view.lease) else {
+        return Err(Error::Wrong(format!("{unit} is a static unit of {service}, and on no lease")));
+    };
+    Ok((UnitId(id), lease.parse().map_err(|error| Error::Wrong(format!("{error}")))?))
+}
+
 /// The request that gives a unit back: with its whole lease if it is the last one of that.
 fn way_back(data: &Path, view: &UnitView) -> Result<Request, Error> {
-    let lease = view.lease.as_ref().ok_or_else(|| {
-        let UnitView { unit, service, .. } = view;
-        Error::Wrong(format!("{unit} is a static unit of {service}, and on no lease"))
-    })?;
-    let lease: LeaseName = lease.parse().map_err(|error| Error::Wrong(format!("{error}")))?;
+    let (unit, lease) = id_and_lease(view)?;
     let leases: Vec<LeaseView> = ask(data, &Request::Lease { lease: lease.clone() })?;
     let last = leases.iter().all(|lease| lease.units <= 1);
-    let id = view.unit.rsplit('/').next().and_then(|id| id.strip_prefix('u')?.parse().ok());
-    let victims = Victims::Named(id.map(UnitId).into_iter().collect());
     Ok(match last {
         true => Request::Close { lease, by: None },
-        false => Request::Flex { lease, shrink: NonZeroU32::MIN, victims },
+        false => {
+            Request::Flex { lease, shrink: NonZeroU32::MIN, victims: Victims::Named(vec![unit]) }
+        }
     })
 }
 

@@ -253,24 +253,30 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// How many units to take of each lease, so many in all: those that are idle first, of the leases that come first.
+    /// How many units to take of each lease, so many in all: those that are idle first, of the leases that come first,
+    /// then those of which least would be lost.
     fn idle_first(
         &self,
         demand: &Demand,
         leases: &[&'a LeaseView],
         count: u32,
     ) -> Vec<(&'a LeaseView, u32)> {
-        let busy = |lease: &LeaseView| demand.busy.get(&lease.id).copied().unwrap_or(0);
-        let idle = |lease: &LeaseView| lease.units.saturating_sub(busy(lease));
+        let busy = |lease: &LeaseView| demand.busy.get(&lease.id).map_or(&[][..], Vec::as_slice);
         let mut left = count;
-        let mut take = |most: u32| {
-            let taken = most.min(left);
+        let mut of_each = Vec::new();
+        for &lease in leases {
+            let busy = u32::try_from(busy(lease).len()).unwrap_or(u32::MAX);
+            let taken = lease.units.saturating_sub(busy).min(left);
             left -= taken;
-            taken
-        };
-        let mut of_each: Vec<_> = leases.iter().map(|&lease| (lease, take(idle(lease)))).collect();
-        for (lease, taken) in &mut of_each {
-            *taken += take(lease.units - *taken);
+            of_each.push((lease, taken));
+        }
+        let places = leases.iter().enumerate();
+        let mut work: Vec<(u64, usize)> = places
+            .flat_map(|(at, lease)| busy(lease).iter().map(move |work| (*work, at)))
+            .collect();
+        work.sort_unstable();
+        for (_, at) in work.into_iter().take(left as usize) {
+            of_each[at].1 += 1;
         }
         of_each
     }

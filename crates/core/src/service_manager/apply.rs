@@ -97,6 +97,7 @@ impl ServiceManager {
             | Fact::TicketLapsed(_)
             | Fact::RecallLifted(_)
             | Fact::LeaveForced(_)
+            | Fact::UnitReset(_)
             | Fact::Credited(_) => self.step_as_told(at, fact)?,
             Fact::LeaveRefused(refused) => self.leave_refused(at, refused, fact)?,
             Fact::ReturnBegun(begun) => self.part_goes(at, begun.lease, fact)?,
@@ -147,6 +148,7 @@ impl ServiceManager {
             Fact::NeedAnswered(fact) => self.need_answered(fact),
             Fact::HostsStated(fact) => self.hosts_stated(at, fact),
             Fact::HostsAnswered(fact) => self.hosts_answered(fact),
+            Fact::WorkTold(fact) => self.work_told(fact)?,
         }
         Ok(())
     }
@@ -281,11 +283,14 @@ impl ServiceManager {
         self.wake_waiters(id.number, at);
     }
 
-    /// The guest has left a unit. With the last one the lease moves on, and its extension with it.
+    /// The guest has left a unit. With the last one the lease moves on, and its extension with it, and with one that
+    /// is joined again.
     fn left(&mut self, at: Time, id: LeaseId, unit: UnitId) -> Result<(), BadFact> {
         self.state.pending.settle(&Obligation::Leave(id, unit));
         let held = self.state.leases.get(&id).and_then(|lease| lease.state.held());
-        if held.is_some_and(|held| held.awaited + held.leaving == 1) {
+        if held
+            .is_some_and(|held| held.awaited + held.leaving == 1 || held.resetting.contains(&unit))
+        {
             self.step(at, id, Event::Left(unit))
         } else {
             self.step_unit(at, id, Event::Left(unit))

@@ -32,8 +32,9 @@ pub enum Victims {
     Oldest,
     /// Those with the highest numbers.
     Youngest,
-    /// Those that were in use for the shortest time, as the guest's driver last said, or else since they were
-    /// joined; of equals those with the highest numbers.
+    /// Those that are idle, then those of which least would be lost, as far as the adapter of their service says so;
+    /// of these, those that were in use for the shortest time, as the guest's driver last said, or else since they
+    /// were joined; of equals those with the highest numbers.
     LeastUsed,
 }
 

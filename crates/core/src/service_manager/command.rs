@@ -144,6 +144,13 @@ pub enum Command {
         /// The units.
         units: Vec<UnitId>,
     },
+    /// Leave a unit that the guest's software could not use, and join it again.
+    ResetUnit {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+    },
     /// Recall units of a part of a kept ticket that was handed on, or withdraw that.
     Recall {
         /// The part.

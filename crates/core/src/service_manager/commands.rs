@@ -90,6 +90,7 @@ impl ServiceManager {
             Command::Close { lease } => self.close_for_good(now, lease, out),
             Command::Modify { lease, changes } => self.modify(now, lease, changes, out),
             Command::Victims { lease, units } => self.name_victims(now, lease, units, out),
+            Command::ResetUnit { lease, unit } => self.reset_unit(now, lease, unit, out),
             Command::Recall { ticket, units, from } => self.recall(now, ticket, (units, from), out),
             Command::Hasten { lease, by } => self.hasten(now, lease, by, out),
             Command::ForceLeave { lease } => {

@@ -892,4 +892,21 @@ facts! {
         /// The claims of others.
         contests: Vec<Contest>,
     }
+
+    /// How much would be lost of the units of a service that are at work, as far as that is known. It follows what was
+    /// measured.
+    WorkTold = "service-manager.work-told" 1 {
+        /// The service.
+        service: SliceName,
+        /// How much of each, in a measure of its adapter's.
+        work: Vec<(SiteUnit, u64)>,
+    }
+
+    /// The guest's software is to leave a unit that it could not use, and to join it again.
+    UnitReset = "service-manager.unit-reset" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// The unit.
+        unit: UnitId,
+    }
 }

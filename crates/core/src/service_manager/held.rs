@@ -1,6 +1,6 @@
 //! What a lease holds: tickets, units, and what is under way for them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,8 @@ pub struct Held {
     pub refused: usize,
     /// Whether the guest's driver may refuse to leave no unit.
     pub forced: bool,
+    /// Units that are left in order to be joined again.
+    pub resetting: BTreeSet<UnitId>,
 }
 
 /// An instant from which on a lease has fewer units.
@@ -214,6 +216,7 @@ impl Held {
     /// The guest is to leave some units before the others.
     pub(super) fn leave(&mut self, units: &[UnitId]) {
         for unit in units {
+            self.resetting.remove(unit);
             if let Some((_, state)) = self.units.get_mut(unit)
                 && matches!(state, UnitUse::Joined | UnitUse::Unusable)
             {
@@ -228,6 +231,7 @@ impl Held {
     pub(super) fn drop_units(&mut self, units: &[UnitId]) {
         for unit in units {
             self.untold.remove(unit);
+            self.resetting.remove(unit);
             match self.units.remove(unit) {
                 Some((_, UnitUse::Joining)) => self.awaited -= 1,
                 Some((_, UnitUse::Leaving)) if self.leaving > 0 => self.leaving -= 1,
@@ -372,6 +376,24 @@ impl Held {
             self.refused += 1;
         }
         refused
+    }
+
+    /// A unit that could not be used is left in order to be joined again; `false` if it is not such a one.
+    pub(super) fn reset(&mut self, unit: UnitId) -> bool {
+        let begun = self.settle(unit, UnitUse::Unusable, UnitUse::Leaving);
+        if begun {
+            self.leaving += 1;
+            self.resetting.insert(unit);
+        }
+        begun
+    }
+
+    /// A unit was left: it is joined again if that was its reset.
+    pub(super) fn come_back(&mut self, unit: UnitId) {
+        if self.resetting.remove(&unit) && self.settle(unit, UnitUse::Left, UnitUse::Joining) {
+            self.awaited += 1;
+            called_again(&mut self.again, unit);
+        }
     }
 
     /// The units that the guest's driver refused.

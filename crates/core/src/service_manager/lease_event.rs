@@ -55,6 +55,7 @@ impl Fact {
             Self::LeaveRefused(fact) => (fact.lease, Event::LeaveRefused(fact.unit)),
             Self::LeaveForced(fact) => (fact.lease, Event::LeaveForced),
             Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
+            Self::UnitReset(fact) => (fact.lease, Event::UnitReset(fact.unit)),
             Self::UsageReported(_)
             | Self::RestWanted(_)
             | Self::RestBegun(_)
@@ -119,6 +120,7 @@ impl Fact {
             | Self::NeedAnswered(_)
             | Self::HostsStated(_)
             | Self::HostsAnswered(_)
+            | Self::WorkTold(_)
             | Self::Woken(_) => return None,
         })
     }

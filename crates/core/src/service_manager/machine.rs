@@ -158,6 +158,8 @@ pub enum Event {
     LeaveRefused(UnitId),
     /// The guest's driver may refuse to leave no unit any more.
     LeaveForced,
+    /// A unit that the guest's software could not use is to be left, and joined again.
+    UnitReset(UnitId),
 }
 
 impl State {
@@ -296,7 +298,8 @@ fn ticketed(ticket: Ticket, split: bool, event: Event) -> Result<State, Illegal>
         | Event::JoinRefused(_)
         | Event::LeaveHastened(_)
         | Event::LeaveRefused(_)
-        | Event::LeaveForced => Err(illegal(word, &event)),
+        | Event::LeaveForced
+        | Event::UnitReset(_) => Err(illegal(word, &event)),
     }
 }
 
@@ -322,6 +325,7 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
                 leave_by: None,
                 refused: 0,
                 forced: false,
+                resetting: BTreeSet::new(),
             };
             Ok(State::Joining { held })
         }
@@ -354,7 +358,8 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
         | Event::JoinRefused(_)
         | Event::LeaveHastened(_)
         | Event::LeaveRefused(_)
-        | Event::LeaveForced => Err(illegal("Redeeming", &event)),
+        | Event::LeaveForced
+        | Event::UnitReset(_) => Err(illegal("Redeeming", &event)),
     }
 }
 
@@ -370,6 +375,7 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         Event::Left(unit) => {
             let left = held.settle(unit, UnitUse::Leaving, UnitUse::Left);
             held.leaving -= usize::from(left);
+            held.come_back(unit);
             if left { Ok(in_use(left_early(held))) } else { Err(illegal(word, &event)) }
         }
         Event::ShrinkBegun if !held.seams.is_empty() => {
@@ -427,6 +433,10 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         Event::LeaveForced => {
             held.forced = true;
             Ok(in_use(held))
+        }
+        Event::UnitReset(unit) => {
+            let begun = held.reset(unit);
+            if begun { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
         }
         Event::RedeemBegun
         | Event::Split
@@ -507,6 +517,7 @@ fn leave_all(mut held: Held, then: AfterLeave) -> State {
         }
     }
     held.leaving = 0;
+    held.resetting.clear();
     held.untold.clear();
     held.awaited = held.waiting_to(UnitUse::Leaving).count();
     // Nothing was sent for it yet.
@@ -603,7 +614,8 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::RecallBegun(_)
         | Event::RecallLifted
         | Event::JoinRefused(_)
-        | Event::LeaveRefused(_) => Err(illegal("Leaving", &event)),
+        | Event::LeaveRefused(_)
+        | Event::UnitReset(_) => Err(illegal("Leaving", &event)),
     }
 }
 
@@ -647,7 +659,8 @@ fn closing(credits: Vec<Receipt>, event: Event) -> Result<State, Illegal> {
         | Event::JoinRefused(_)
         | Event::LeaveHastened(_)
         | Event::LeaveRefused(_)
-        | Event::LeaveForced => Err(illegal("Closing", &event)),
+        | Event::LeaveForced
+        | Event::UnitReset(_) => Err(illegal("Closing", &event)),
     }
 }
 
@@ -682,7 +695,8 @@ fn crediting(outcome: Outcome, event: Event) -> Result<State, Illegal> {
         | Event::JoinRefused(_)
         | Event::LeaveHastened(_)
         | Event::LeaveRefused(_)
-        | Event::LeaveForced => Err(illegal("Crediting", &event)),
+        | Event::LeaveForced
+        | Event::UnitReset(_) => Err(illegal("Crediting", &event)),
     }
 }
 
@@ -757,6 +771,7 @@ impl Event {
             Self::LeaveHastened(_) => "LeaveHastened",
             Self::LeaveRefused(_) => "LeaveRefused",
             Self::LeaveForced => "LeaveForced",
+            Self::UnitReset(_) => "UnitReset",
         }
     }
 }

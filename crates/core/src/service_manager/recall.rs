@@ -211,6 +211,7 @@ impl ServiceManager {
                 if other && (left && runs || ending && self.goes_on(now, lease, ends)) {
                     self.emit(now, RecallLifted { lease }, out);
                 }
+                self.name_by_work(now, lease, out);
             }
         }
         let record = self.state.leases.get(&lease);
@@ -271,6 +272,26 @@ impl ServiceManager {
         }
         self.emit(now, VictimsNamed { lease, victims }, out);
         Ok(())
+    }
+
+    /// Of the units of a service those go first that are idle, then those of which it loses least, unless a user has
+    /// named others, and if there is time to have the site know them.
+    fn name_by_work(&mut self, now: Time, lease: LeaseId, out: &mut Output) {
+        let Some(record) = self.state.leases.get(&lease) else { return };
+        let recall = record.next_recall().filter(|recall| !recall.begun && recall.named.is_empty());
+        let held = record.state.held().filter(|held| !held.is_share());
+        let (Some(recall), Some(held), Some(site)) = (recall, held, record.site()) else { return };
+        let works = |unit| self.state.services.work_of(&record.slice, &(site, unit)).is_some();
+        let leave = self.released_at(recall.told.at).minus(self.leave_before);
+        if leave <= now.plus(self.base.two_margins()) || !held.units.keys().copied().any(works) {
+            return;
+        }
+        let going = recall.going(held);
+        let first = self.by_use(lease, now).into_iter().take(going.len());
+        let victims: Vec<UnitId> = first.collect();
+        if victims.iter().any(|unit| !going.contains(unit)) {
+            self.emit(now, VictimsNamed { lease, victims }, out);
+        }
     }
 
     pub(super) fn victims_named(&mut self, at: Time, fact: &VictimsNamed) {

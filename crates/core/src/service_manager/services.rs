@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::advice::Advice;
 use super::ambiguity::Claimant;
-use super::facts::{ServiceDefined, ServiceRemoved, ServiceReported, ServiceStale, SloAssessed};
+use super::facts::{
+    ServiceDefined, ServiceRemoved, ServiceReported, ServiceStale, SloAssessed, WorkTold,
+};
 use super::members::Member;
 use super::request::Request;
 use super::view::Stage;
@@ -56,8 +58,8 @@ pub enum ServiceCommand {
         kpis: Kpis,
         /// How it was found.
         seen: Found,
-        /// Which of its units are at work, as far as that is known.
-        busy: BTreeSet<SiteUnit>,
+        /// Which of its units are at work, as far as that is known, and how much would be lost of each.
+        busy: BTreeMap<SiteUnit, u64>,
         /// All that takes part in it without a lease, as far as its software says. They count if it runs; else they
         /// are as they were.
         members: Members,
@@ -136,8 +138,8 @@ pub(crate) struct Record {
     kpis: Kpis,
     /// When they were measured, as long as they count.
     reported_at: Option<Time>,
-    /// Which of its units were at work then.
-    busy: BTreeSet<SiteUnit>,
+    /// Which of its units were at work then, and how much would have been lost of each.
+    busy: BTreeMap<SiteUnit, u64>,
     assessed: BTreeMap<Name, Assessed>,
     /// What would be done for it if it were managed.
     pub(super) advice: Advice,
@@ -183,8 +185,8 @@ pub struct Demand {
     pub request: Option<OpenRequest>,
     /// Its leases that are not over.
     pub leases: Vec<LeaseId>,
-    /// How many units of each of them are at work, if some are.
-    pub busy: BTreeMap<LeaseId, u32>,
+    /// How much would be lost of each unit at work of each of them, the least first, if some are.
+    pub busy: BTreeMap<LeaseId, Vec<u64>>,
 }
 
 /// A request that waits for its answer.
@@ -210,12 +212,14 @@ impl Record {
         moved || self.kpis != *kpis && self.definition.slo.values().any(judged)
     }
 
-    /// How many units of a lease were at work when that was last measured.
-    fn at_work(&self, lease: &Lease) -> u32 {
-        let Some(held) = lease.state.held().filter(|_| !self.busy.is_empty()) else { return 0 };
-        let Some(site) = lease.site() else { return 0 };
-        let busy = held.units.keys().filter(|unit| self.busy.contains(&(site, **unit)));
-        u32::try_from(busy.count()).unwrap_or(u32::MAX)
+    /// How much would be lost of each unit of a lease that was at work when that was last measured, the least first.
+    fn at_work(&self, lease: &Lease) -> Vec<u64> {
+        let held = lease.state.held().filter(|_| !self.busy.is_empty());
+        let (Some(held), Some(site)) = (held, lease.site()) else { return Vec::new() };
+        let busy = held.units.keys().filter_map(|unit| self.busy.get(&(site, *unit)));
+        let mut work: Vec<u64> = busy.copied().collect();
+        work.sort_unstable();
+        work
     }
 
     /// The demands, by kind.
@@ -276,9 +280,9 @@ impl Services {
         self.0.get_mut(service)
     }
 
-    /// Whether a unit of a service was at work when that was last measured.
-    pub(super) fn is_busy(&self, service: &SliceName, unit: &SiteUnit) -> bool {
-        self.0.get(service).is_some_and(|record| record.busy.contains(unit))
+    /// How much would be lost of a unit of a service, if it was at work when that was last measured.
+    pub(super) fn work_of(&self, service: &SliceName, unit: &SiteUnit) -> Option<u64> {
+        self.0.get(service)?.busy.get(unit).copied()
     }
 
     fn next_stale(&self) -> Option<Time> {
@@ -299,8 +303,14 @@ impl ServiceManager {
             }
             ServiceCommand::Remove { service } => self.remove_service(now, service, out),
             ServiceCommand::Report { service, kpis, seen, busy, members } => {
-                let report = ServiceReported { service: service.clone(), kpis, seen, busy };
-                self.report_service(now, report, out)?;
+                let units = busy.keys().copied().collect();
+                let report = ServiceReported { service: service.clone(), kpis, seen, busy: units };
+                // What is the same of all sets none before another.
+                let differs = busy.values().min() != busy.values().max();
+                if self.report_service(now, report, out)? && differs {
+                    let work = busy.into_iter().filter(|(_, work)| *work > 0).collect();
+                    self.emit(now, WorkTold { service: service.clone(), work }, out);
+                }
                 if seen == Found::Running {
                     self.tell_members(now, service, members, out);
                 }
@@ -353,13 +363,14 @@ impl ServiceManager {
         Ok(())
     }
 
-    /// What changes nothing is journaled only now and then, so that what was measured goes on to count.
+    /// What changes nothing is journaled only now and then, so that what was measured goes on to count. Says whether
+    /// it was.
     fn report_service(
         &mut self,
         now: Time,
         report: ServiceReported,
         out: &mut Output,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let ServiceReported { service, kpis, seen, .. } = &report;
         if kpis.count() > Kpis::MAX_COUNT {
             let (count, most) = (kpis.count(), Kpis::MAX_COUNT);
@@ -369,12 +380,12 @@ impl ServiceManager {
         let half = Span::from_micros(record.definition.behaviour.stale_after.as_micros() / 2);
         let recent = record.reported_at.is_some_and(|at| now < at.plus(half));
         if recent && record.state == (*seen).into() && !record.is_news(kpis) {
-            return Ok(());
+            return Ok(false);
         }
         let service = service.clone();
         self.emit(now, report, out);
         self.assess(now, &service, out);
-        Ok(())
+        Ok(true)
     }
 
     pub(super) fn record(&self, service: &SliceName) -> Result<&Record, String> {
@@ -423,7 +434,7 @@ impl ServiceManager {
                     state: State::default(),
                     kpis: Kpis::default(),
                     reported_at: None,
-                    busy: BTreeSet::new(),
+                    busy: BTreeMap::new(),
                     assessed: BTreeMap::new(),
                     advice: Advice::default(),
                     blacklisted: BTreeMap::new(),
@@ -456,12 +467,20 @@ impl ServiceManager {
         let of_other_kinds = mapped && record.kpis != fact.kpis;
         record.state = fact.seen.into();
         record.kpis = fact.kpis.clone();
-        record.busy = fact.busy.clone();
+        record.busy = fact.busy.iter().map(|unit| (*unit, 0)).collect();
         record.reported_at = Some(at);
         if record.state == before && !of_other_kinds {
             self.set_stale_timer();
         } else {
             self.services_changed();
+        }
+        Ok(())
+    }
+
+    pub(super) fn work_told(&mut self, fact: &WorkTold) -> Result<(), BadFact> {
+        let record = self.record_mut(&fact.service)?;
+        for (unit, work) in &fact.work {
+            record.busy.entry(*unit).and_modify(|known| *known = *work);
         }
         Ok(())
     }
@@ -472,7 +491,7 @@ impl ServiceManager {
             record.state = State::Unknown;
         }
         record.kpis = Kpis::default();
-        record.busy = BTreeSet::new();
+        record.busy = BTreeMap::new();
         record.reported_at = None;
         self.services_changed();
         Ok(())
@@ -642,7 +661,12 @@ impl Demands {
 
     /// Counts the units of a lease, and those of them that are at work.
     /// Units that several claim do not count, and a lease with such units stays as it is.
-    fn hold(&mut self, kind: Kind, id: LeaseId, (lease, busy, ambiguous): (&Lease, u32, usize)) {
+    fn hold(
+        &mut self,
+        kind: Kind,
+        id: LeaseId,
+        (lease, busy, ambiguous): (&Lease, Vec<u64>, usize),
+    ) {
         let demand = self.of_kind(kind);
         let ambiguous = u32::try_from(ambiguous).unwrap_or(u32::MAX);
         let own = lease.staying().saturating_sub(ambiguous);
@@ -652,7 +676,7 @@ impl Demands {
             return;
         }
         demand.leases.push(id);
-        if busy > 0 {
+        if !busy.is_empty() {
             demand.busy.insert(id, busy);
         }
     }

@@ -7,7 +7,9 @@ use crate::driver::{Step, UnitId};
 use crate::model::slice::LeaseId;
 use crate::model::time::Time;
 use crate::mutants::mutant;
-use crate::service_manager::facts::{LeaveBegun, LeaveForced, LeaveHastened, ReturnBegun};
+use crate::service_manager::facts::{
+    LeaveBegun, LeaveForced, LeaveHastened, ReturnBegun, UnitReset,
+};
 use crate::service_manager::machine::{AfterLeave, Event, Held, State, UnitUse};
 use crate::wire::part::Part;
 
@@ -89,6 +91,42 @@ impl ServiceManager {
         if held.is_some_and(|held| !held.forced) {
             self.emit(now, LeaveForced { lease }, out);
         }
+    }
+
+    /// A unit that the guest's software could not use is left, which cleans up after a join that failed half-way, and
+    /// joined again.
+    pub(super) fn reset_unit(
+        &mut self,
+        now: Time,
+        lease: LeaseId,
+        unit: UnitId,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let state = self.lease(lease).ok_or_else(|| format!("there is no lease {lease}"))?;
+        let held = match state {
+            State::Joining { held } | State::Active { held } => held,
+            State::Ticketed { .. }
+            | State::Redeeming { .. }
+            | State::Leaving { .. }
+            | State::Closing { .. }
+            | State::Crediting { .. }
+            | State::Closed { .. } => {
+                return Err(format!("lease {lease} is {}, its units are not used", state.word()));
+            }
+        };
+        let usage = held.units.get(&unit).map(|(_, usage)| *usage);
+        let usage = usage.ok_or_else(|| format!("the lease does not have unit {unit}"))?;
+        let why_not = match usage {
+            UnitUse::Unusable => {
+                self.emit(now, UnitReset { lease, unit }, out);
+                return Ok(());
+            }
+            UnitUse::Joining => "is being joined",
+            UnitUse::Joined => "is in use",
+            UnitUse::Leaving | UnitUse::Left => "is being left",
+            UnitUse::Refused => "was refused, and goes back",
+        };
+        Err(format!("unit {unit} {why_not}: what is reset is a unit that could not be joined"))
     }
 
     /// A leave that drains is hastened if the lease ends earlier than it did.

@@ -51,8 +51,8 @@ impl ServiceManager {
         usage.used = used.or(usage.used);
     }
 
-    /// The units of a lease: those that a service does not work on first, then the least used first, of equals the one
-    /// with the highest number.
+    /// The units of a lease: those that a service does not work on first, then those of which it loses least, then the
+    /// least used first, of equals the one with the highest number.
     pub(super) fn by_use(&self, id: LeaseId, now: Time) -> Vec<UnitId> {
         let Some(lease) = self.state.leases.get(&id) else { return Vec::new() };
         let used = |unit: &UnitId| {
@@ -60,13 +60,12 @@ impl ServiceManager {
             usage.map_or(Span::ZERO, |usage| usage.used.unwrap_or(now.since(usage.joined)))
         };
         let site = lease.site();
-        let busy = |unit: &UnitId| {
-            site.is_some_and(|site| self.state.services.is_busy(&lease.slice, &(site, *unit)))
-        };
+        // Those that are idle have none.
+        let work = |unit: &UnitId| self.state.services.work_of(&lease.slice, &(site?, *unit));
         let held = lease.state.held();
         let mut units: Vec<UnitId> =
             held.into_iter().flat_map(|held| held.units.keys()).copied().collect();
-        units.sort_by_key(|unit| (busy(unit), used(unit), Reverse(*unit)));
+        units.sort_by_key(|unit| (work(unit), used(unit), Reverse(*unit)));
         units
     }
 }

@@ -1,6 +1,6 @@
 //! Recorded runs for the auditor, to be replayed, unchanged or with one violation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::facts as broker;
@@ -276,7 +276,7 @@ pub(crate) fn moved() -> Tape {
             service: work(),
             kpis: Kpis::default(),
             seen: Found::Stopped,
-            busy: BTreeSet::new(),
+            busy: BTreeMap::new(),
             members: Members::default(),
         };
         world.command(who, GuestCommand::Service(report));
@@ -314,7 +314,7 @@ fn serve(world: &mut World, who: u8, urgency: u32, units: i64) {
         service: work(),
         kpis,
         seen: Found::Running,
-        busy: BTreeSet::new(),
+        busy: BTreeMap::new(),
         members: Members::default(),
     };
     world.command(who, GuestCommand::Service(report));

@@ -1,6 +1,6 @@
 //! Members of services without a lease: they count, and are never called on.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::driver::{Call, Step, UnitId};
@@ -63,7 +63,7 @@ pub(crate) fn report(
         service: Name::literal(name),
         kpis,
         seen,
-        busy: BTreeSet::new(),
+        busy: BTreeMap::new(),
         members: all,
     })
 }

@@ -1,6 +1,6 @@
 //! Units that are taken from a service for another one: what swings, and what comes to rest (docs/SWING.md).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tenure_core::broker::facts::Fact as BrokerFact;
@@ -144,7 +144,7 @@ fn report(world: &mut World, who: u8, (high, low): (u32, u32)) {
     for (name, value) in [("high", high), ("low", low)] {
         assert!(kpis.insert(name.parse().unwrap(), Quantity::number(i64::from(value))));
     }
-    let (seen, busy) = (Found::Running, BTreeSet::new());
+    let (seen, busy) = (Found::Running, BTreeMap::new());
     let report = ServiceCommand::Report {
         service: service(),
         kpis,
@@ -258,7 +258,7 @@ fn waves_move_no_more_than_the_budget_and_no_unit_before_it_was_held_for_a_while
 fn units_of_a_service_that_is_not_seen_stay_where_they_are() {
     let mut world = world(unguarded, true);
     play(&mut world, &[((0, 8), (0, 0))], 30 * MINUTE);
-    let (kpis, busy) = (Kpis::default(), BTreeSet::new());
+    let (kpis, busy) = (Kpis::default(), BTreeMap::new());
     let gone = ServiceCommand::Report {
         service: service(),
         kpis,

@@ -341,6 +341,8 @@ const ELSEWHERE: &[&str] = &[
     "service-manager.need-answered",
     "service-manager.hosts-stated",
     "service-manager.hosts-answered",
+    "service-manager.work-told",
+    "service-manager.unit-reset",
     "service-manager.commanded",
     "service-manager.settings-changed",
     "service-manager.clock-compared",

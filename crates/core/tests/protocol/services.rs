@@ -1,6 +1,6 @@
 //! Services of a guest: what is measured counts for a while, what is not known takes nothing away.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tenure_core::driver::UnitId;
 use tenure_core::model::codec;
@@ -53,7 +53,7 @@ fn report(values: &[(&str, i64)], seen: Found) -> Command {
     for (name, value) in values {
         assert!(kpis.insert(name.parse().unwrap(), Quantity::number(*value)));
     }
-    let (busy, members) = (BTreeSet::new(), Members::default());
+    let (busy, members) = (BTreeMap::new(), Members::default());
     Command::Service(ServiceCommand::Report { service: batch(), kpis, seen, busy, members })
 }
 
@@ -161,7 +161,7 @@ fn a_definition_that_cannot_be_followed_and_one_too_many_are_refused() {
         (0..=Kpis::MAX_COUNT).map(|number| (format!("k{number}"), "1".to_owned())).collect();
     world.command(GUEST, define(definition()));
     let (kpis, seen) = (codec::decode(&codec::encode(&many)).unwrap(), Found::Running);
-    let (busy, members) = (BTreeSet::new(), Members::default());
+    let (busy, members) = (BTreeMap::new(), Members::default());
     let report = ServiceCommand::Report { service: batch(), kpis, seen, busy, members };
     let report = Command::Service(report);
     assert!(refused(&mut world, report).contains("256 KPIs at most, not 257"));

@@ -37,6 +37,9 @@ struct Note {
     adapter: Spec,
     /// The program that was begun last.
     process: Option<Process>,
+    /// Whether it has been left: should the guest come back to it, the adapter that the service has then joins it.
+    #[serde(default)]
+    left: bool,
 }
 
 /// A unit that is joined or left.
@@ -121,13 +124,13 @@ impl DriverSteps for Joins {
         }
         let note = note.filter(|note| note.epoch == call.epoch);
         let joins = matches!(call.step, Step::Join);
-        let note = match note {
+        let note = match note.filter(|note| !(joins && note.left)) {
             Some(note) => note,
             // It was left before it was joined.
             None if !joins => return Ok(Properties::default()),
             None => {
                 let (epoch, adapter) = (call.epoch, self.present(call)?);
-                Note { epoch, adapter, process: None }
+                Note { epoch, adapter, process: None, left: false }
             }
         };
         let adapter = self.open(&note.adapter, call.slice.as_str())?;
@@ -139,7 +142,10 @@ impl DriverSteps for Joins {
                 None => adapter.join(&tenancy),
             };
         }
-        adapter.leave(&tenancy).map(|()| Properties::default())
+        adapter.leave(&tenancy)?;
+        let note = hold(&tenancy.note).clone();
+        work.keep(&Note { left: true, ..note })?;
+        Ok(Properties::default())
     }
 
     fn probe(&self, key: Key, record: Option<&Record>) -> Result<Properties, DriverError> {

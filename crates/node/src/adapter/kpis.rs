@@ -2,7 +2,7 @@
 //!
 //! A line is `name{label="x"} value`, as Prometheus has it, or `name=value`, as `tenure service report` takes it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use tenure_core::model::name::Name;
 use tenure_core::service::kpi::{Kpi, Kpis};
@@ -12,7 +12,7 @@ use tenure_expr::{Dimension, Quantity};
 /// The ending of names of Prometheus that makes a value a length of time.
 const SECONDS: &str = "_seconds";
 
-/// What says whether a unit is at work: `unit_busy{unit="MARK"} 1`.
+/// What says how much would be lost of a unit that is at work: `unit_busy{unit="MARK"} 7200`.
 const UNIT_BUSY: &str = "unit-busy";
 
 /// What says whether a member without a lease is up: `member_up{member="node1"} 1`.
@@ -22,8 +22,8 @@ const MEMBER_UP: &str = "member-up";
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) kpis: Kpis,
-    /// The marks of the units that are at work.
-    pub(crate) busy: BTreeSet<String>,
+    /// The marks of the units that are at work, and how much would be lost of each.
+    pub(crate) busy: BTreeMap<String, u64>,
     /// What takes part without a lease.
     pub(crate) members: Members,
 }
@@ -33,7 +33,10 @@ impl Read {
     fn take(&mut self, kpi: Kpi, value: Quantity) -> Result<(), String> {
         let is = value.millionths() > 0;
         if let Some(mark) = kpi.label("unit").filter(|_| kpi.name().as_str() == UNIT_BUSY) {
-            self.busy.extend(is.then(|| mark.to_owned()));
+            // Whatever is lost counts, be it less than one.
+            let work = value.millionths().div_euclid(1_000_000);
+            let work = u64::try_from(work).unwrap_or_default().max(1);
+            self.busy.extend(is.then(|| (mark.to_owned(), work)));
             return Ok(());
         }
         if let Some(name) = kpi.label("member").filter(|_| kpi.name().as_str() == MEMBER_UP) {

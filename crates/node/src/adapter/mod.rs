@@ -20,7 +20,7 @@ mod slurm;
 mod tools;
 mod worker;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tenure_core::driver::DriverError;
@@ -104,8 +104,9 @@ pub(crate) struct Sensed {
     pub(crate) found: Found,
     /// All its KPIs; none unless it runs.
     pub(crate) kpis: Kpis,
-    /// The [marks](crate::driver::record::Key::mark) of its units that are at work, if that is known.
-    pub(crate) busy: BTreeSet<String>,
+    /// The [marks](crate::driver::record::Key::mark) of its units that are at work, if that is known, and how much would
+    /// be lost of each, in a measure of the adapter's.
+    pub(crate) busy: BTreeMap<String, u64>,
     /// What takes part in it without a lease, if it runs and that counts.
     pub(crate) members: Members,
     /// What is wrong with it, if something is.
@@ -115,7 +116,7 @@ pub(crate) struct Sensed {
 impl Sensed {
     /// It was found so; nothing was measured.
     pub(crate) fn found(found: Found, why: Option<String>) -> Self {
-        let (kpis, busy, members) = (Kpis::default(), BTreeSet::new(), Members::default());
+        let (kpis, busy, members) = (Kpis::default(), BTreeMap::new(), Members::default());
         Self { found, kpis, busy, members, why }
     }
 

@@ -1,6 +1,6 @@
 //! The thread of one service's adapter.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -164,7 +164,7 @@ impl Work {
         let Sensed { found: seen, kpis, busy, members, .. } = sensed;
         let (handle, runtime) = (&self.around.handle, &self.around.runtime);
         let busy = match busy.is_empty() {
-            true => BTreeSet::new(),
+            true => BTreeMap::new(),
             false => runtime.block_on(handle.query(move |actor| marked(actor, &busy)))?,
         };
         let service = self.service.clone();
@@ -209,12 +209,15 @@ impl Work {
     }
 }
 
-/// The units of a service manager that have these marks.
-fn marked(actor: &AnyActor, marks: &BTreeSet<String>) -> BTreeSet<SiteUnit> {
-    let AnyActor::ServiceManager(guest) = actor else { return BTreeSet::new() };
-    let key = |joined: &JoinedUnit| Key { site: joined.site, unit: joined.unit };
-    let marked = guest.joined_units().filter(|unit| marks.contains(&key(unit).mark(unit.epoch)));
-    marked.map(|joined| (joined.site, joined.unit)).collect()
+/// The units of a service manager that have these marks, with what is said of each.
+fn marked(actor: &AnyActor, marks: &BTreeMap<String, u64>) -> BTreeMap<SiteUnit, u64> {
+    let AnyActor::ServiceManager(guest) = actor else { return BTreeMap::new() };
+    let marked = guest.joined_units().filter_map(|joined: JoinedUnit| {
+        let key = Key { site: joined.site, unit: joined.unit };
+        let work = marks.get(&key.mark(joined.epoch))?;
+        Some(((joined.site, joined.unit), *work))
+    });
+    marked.collect()
 }
 
 /// What a call answers; one that panics has failed.

@@ -403,6 +403,13 @@ pub enum Request {
         /// The units.
         units: Vec<UnitId>,
     },
+    /// The guest's software leaves a unit that it could not use, and joins it again: a list of [`LeaseView`].
+    ResetUnit {
+        /// Its lease.
+        lease: LeaseName,
+        /// The unit.
+        unit: UnitId,
+    },
     /// The last recall of a ticket, once it has taken what it takes or was refused, or after a time: a
     /// [`RecallView`].
     RecallTaken {

@@ -348,6 +348,10 @@ impl AppState {
             Request::Victims { lease, units } => {
                 json(&self.name_victims(&lease, &units, by).await?)
             }
+            Request::ResetUnit { lease, unit } => {
+                let reset = |lease| GuestCommand::ResetUnit { lease, unit };
+                json(&self.each((&lease, by), reset).await?)
+            }
             Request::ProposePlan(proposal) => json(&self.propose_plan(*proposal, by).await?),
             Request::AwaitPlan { plan, installed, timeout } => {
                 json(&self.await_plan(&plan, installed, timeout).await?)

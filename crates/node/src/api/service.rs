@@ -229,7 +229,7 @@ impl AppState {
         by: &Asker,
     ) -> ApiResult<ServiceView> {
         let manager = self.service_meant(name).await?;
-        let (service, busy) = (name.service.clone(), BTreeSet::new());
+        let (service, busy) = (name.service.clone(), BTreeMap::new());
         let report = ServiceCommand::Report { service, kpis, seen, busy, members };
         self.service_command(&manager, report, by).await?;
         self.service_of(&manager, &name.service).await

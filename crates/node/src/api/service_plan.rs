@@ -1,6 +1,6 @@
 //! What changed definitions of services would come to: their service managers and the brokers rehearse them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tenure_config::Source;
@@ -373,7 +373,7 @@ fn reports(rehearsal: &Rehearsal, index: usize) -> Vec<ServiceCommand> {
         let survey = guest.service(&view.service)?;
         survey.reported_at?;
         let (service, kpis) = (view.service.clone(), survey.kpis.clone());
-        let (seen, busy) = (found(survey.state)?, BTreeSet::new());
+        let (seen, busy) = (found(survey.state)?, BTreeMap::new());
         let members = survey.members.iter().map(|(id, member)| (id.clone(), member.up));
         let members = members.collect();
         Some(ServiceCommand::Report { service, kpis, seen, busy, members })

@@ -55,6 +55,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | GuestCommand::Withdraw { .. }
                 | GuestCommand::Close { .. }
                 | GuestCommand::Victims { .. }
+                | GuestCommand::ResetUnit { .. }
                 | GuestCommand::Hasten { .. }
                 | GuestCommand::ForceLeave { .. }
                 | GuestCommand::Recall { .. }

@@ -276,6 +276,7 @@ impl Guest {
             | Event::LeaveHastened(_)
             | Event::LeaveRefused(_)
             | Event::LeaveForced
+            | Event::UnitReset(_)
             | Event::Credited
             | Event::Split
             | Event::ExtensionDenied

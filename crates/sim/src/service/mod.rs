@@ -296,7 +296,9 @@ impl Running {
         }
         let (seen, busy) = (Found::Running, self.software.busy());
         let busy = busy.iter().filter_map(|unit| Some((*self.sites.get(&unit.0)?, unit.1)));
-        let (busy, members) = (busy.collect(), Members::default());
+        // How much would be lost of them is not said.
+        let busy = busy.map(|unit| (unit, 0)).collect();
+        let members = Members::default();
         let report = ServiceCommand::Report { service, kpis, seen, busy, members };
         let commands = defined.into_iter().chain([report]);
         commands.map(|command| Input::Command(Command::Service(command).into())).collect()

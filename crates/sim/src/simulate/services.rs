@@ -137,7 +137,7 @@ impl World {
                     service: service.clone(),
                     kpis: Kpis::default(),
                     seen: Found::Stopped,
-                    busy: BTreeSet::new(),
+                    busy: BTreeMap::new(),
                     members: Members::default(),
                 };
                 // By then all are up again, and what was said of services before has come.
@@ -228,7 +228,9 @@ impl World {
             3 => Found::Shutdown,
             _ => Found::Running,
         };
-        let busy = units.into_iter().filter(|_| sampler.percent(50)).collect();
+        let busy = units.into_iter().filter(|_| sampler.percent(50));
+        // Of some it is not known how much would be lost.
+        let busy = busy.map(|unit| (unit, u64::from(unit.1.0 % 4))).collect();
         let members = self.members();
         ServiceCommand::Report { service, kpis, seen, busy, members }
     }

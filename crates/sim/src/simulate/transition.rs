@@ -128,6 +128,7 @@ fn guest(fact: &service_manager::Fact) -> Vec<(Subject, &'static str)> {
         F::LeaveHastened(fact) => (fact.lease, "LeaveHastened"),
         F::LeaveRefused(fact) => (fact.lease, "LeaveRefused"),
         F::LeaveForced(fact) => (fact.lease, "LeaveForced"),
+        F::UnitReset(fact) => (fact.lease, "UnitReset"),
         F::GroupAsked(fact) => return vec![(Subject::Group(fact.group), "Asked")],
         F::GroupHeld(fact) => return vec![(Subject::Group(fact.group), "Held")],
         F::GroupGranted(fact) => return vec![(Subject::Group(fact.group), "Granted")],

@@ -25,6 +25,8 @@ pub(crate) struct Host {
     pub(crate) queues: Vec<Instance>,
     /// The jobs that it has, with their tasks: `7`, `8.2`.
     pub(crate) jobs: Vec<String>,
+    /// When each of them began, in seconds since 1970, once for each of their slots here.
+    pub(crate) began: Vec<i64>,
 }
 
 /// A queue on a host.
@@ -91,10 +93,13 @@ fn host(node: Node<'_, '_>) -> Option<Host> {
                 used: value(part, "slots_used")?.parse().ok()?,
                 states: value(part, "state_string")?.to_owned(),
             }),
-            "job" => host.jobs.push(match value(part, "taskid") {
-                Some(task) => format!("{name}.{task}"),
-                None => name.to_owned(),
-            }),
+            "job" => {
+                host.jobs.push(match value(part, "taskid") {
+                    Some(task) => format!("{name}.{task}"),
+                    None => name.to_owned(),
+                });
+                host.began.extend(value(part, "start_time").and_then(|at| at.parse::<i64>().ok()));
+            }
             _ => {}
         }
     }
@@ -162,9 +167,12 @@ impl Host {
         Some(mark.strip_suffix(ADMINISTRATIVE).unwrap_or(mark))
     }
 
-    /// The same, if it has jobs.
-    pub(crate) fn busy(&self) -> Option<&str> {
-        self.unit().filter(|_| !self.jobs.is_empty())
+    /// The same, if it has jobs, and how much would be lost of these: the seconds that they have run until `now`, for
+    /// each of their slots.
+    pub(crate) fn busy(&self, now: i64) -> Option<(&str, u64)> {
+        let mark = self.unit().filter(|_| !self.jobs.is_empty())?;
+        let ran = |began: &i64| u64::try_from(now.saturating_sub(*began)).unwrap_or_default();
+        Some((mark, self.began.iter().map(ran).fold(0, u64::saturating_add)))
     }
 
     /// Whether it is an execution host.

@@ -21,7 +21,6 @@ use tenure_core::service::label_map::LabelMap;
 use tenure_core::service::member::Members;
 use tenure_core::service_manager::services::Found;
 
-use self::answers::Host;
 use self::control::Control;
 use self::hosts::{Group, Hosts};
 use self::licences::Licences;
@@ -160,7 +159,8 @@ impl Adapter for GridEngine {
             }
             None => counted.hosts(&hosts, &pending),
         };
-        let busy = hosts.iter().filter_map(Host::busy).map(str::to_owned).collect();
+        let busy = hosts.iter().filter_map(|host| host.busy(counted.now));
+        let busy = busy.map(|(mark, work)| (mark.to_owned(), work)).collect();
         let members = if statics { counted.statics(&hosts)? } else { Members::default() };
         Ok(Sensed { busy, members, ..Sensed::running(kpis) })
     }

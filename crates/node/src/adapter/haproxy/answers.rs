@@ -1,5 +1,7 @@
 //! What `show stat` of haproxy prints, as far as it is used. The columns are those of haproxy 2.6.
 
+use std::net::IpAddr;
+
 /// A backend as a whole, or one of its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -79,6 +81,18 @@ fn cells(line: &str) -> Vec<String> {
 }
 
 impl Line {
+    /// Where it serves, as far as that is an address and a port.
+    pub(crate) fn serves_at(&self) -> Option<(IpAddr, u16)> {
+        let (host, port) = self.address.rsplit_once(':')?;
+        Some((host.trim_matches(['[', ']']).parse().ok()?, port.parse().ok()?))
+    }
+
+    /// Whether it serves at a port of a host.
+    pub(crate) fn is_at(&self, host: &str, port: u16) -> bool {
+        let host: Option<IpAddr> = host.parse().ok();
+        host.is_some_and(|host| self.serves_at() == Some((host, port)))
+    }
+
     /// Whether it is a backend as a whole.
     pub(crate) fn is_backend(&self) -> bool {
         self.name == "BACKEND"

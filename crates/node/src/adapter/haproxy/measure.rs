@@ -1,6 +1,6 @@
 //! The KPIs of a backend.
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tenure_core::service::kpi::Kpis;
@@ -9,7 +9,7 @@ use tenure_expr::{Dimension, Quantity};
 
 use super::super::queue::labelled;
 use super::answers::Line;
-use super::servers::is_ours;
+use super::servers::{is_ours, mark};
 
 /// The KPIs of a backend.
 pub(crate) const KPIS: &[&str] =
@@ -72,6 +72,13 @@ impl Counted<'_> {
         Some(kpis)
     }
 
+    /// The marks of the servers of ours that have sessions, or requests that wait for them, and how many.
+    pub(crate) fn busy(&self, lines: &[Line]) -> BTreeMap<String, u64> {
+        let busy = lines.iter().filter(|line| line.sessions + line.queued > 0);
+        let busy = busy.filter_map(|line| Some((mark(&line.name)?, line.sessions + line.queued)));
+        busy.map(|(mark, sessions)| (mark.to_owned(), sessions)).collect()
+    }
+
     /// The servers that adapters have not added, by their addresses, and whether they are up.
     pub(crate) fn statics(&self, lines: &[Line]) -> Result<Members, BadMembers> {
         let mut members = Members::default();
@@ -85,8 +92,7 @@ impl Counted<'_> {
 
 /// The host of a server; none if its address identifies none.
 fn host(line: &Line) -> Option<String> {
-    let (host, _) = line.address.rsplit_once(':')?;
-    let address: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
+    let (address, _) = line.serves_at()?;
     let none = address.is_loopback() || address.is_unspecified();
     (!none).then(|| address.to_string())
 }

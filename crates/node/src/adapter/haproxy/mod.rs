@@ -109,7 +109,8 @@ impl Adapter for Haproxy {
         let kpis = counted.kpis(&lines, since).ok_or_else(none)?;
         let statics = self.settings.statics;
         let members = if statics { counted.statics(&lines)? } else { Members::default() };
-        Ok(Sensed { members, ..Sensed::running(kpis) })
+        let busy = counted.busy(&lines);
+        Ok(Sensed { busy, members, ..Sensed::running(kpis) })
     }
 
     fn kpis(&self) -> Option<&'static [&'static str]> {
@@ -134,6 +135,10 @@ impl Adapter for Haproxy {
 
     fn join(&self, tenancy: &Tenancy<'_>) -> Result<Properties, DriverError> {
         self.servers().join(tenancy)
+    }
+
+    fn adopt(&self, tenancy: &Tenancy<'_>) -> Result<Properties, DriverError> {
+        self.servers().adopt(tenancy)
     }
 
     fn leave(&self, tenancy: &Tenancy<'_>) -> Result<(), DriverError> {

@@ -1,13 +1,23 @@
 //! What `scontrol` and `squeue` of Slurm print, as far as it is used. The formats are those of Slurm 22.05.
 
+use std::collections::BTreeSet;
+
 use super::super::queue::elements;
+use super::node_list;
 
 /// What a mark begins with that tells nodes of ours, and reasons of ours, from others.
 pub(crate) const OURS: &str = "tenure:";
 
-/// The columns that `squeue` is asked for: state, nodes, processors, time of submission, partitions, elements of
-/// an array, reason, licences, features. Features come last, since they may be alternatives: `big|old`.
-pub(crate) const COLUMNS: &str = "%T|%D|%C|%V|%P|%K|%r|%W|%f";
+/// The columns that `squeue` is asked for: identity, state, nodes, processors, times of submission and start, names of
+/// nodes, partitions, elements of an array, reason, licences, features. Features come last, since they may be
+/// alternatives: `big|old`.
+pub(crate) const COLUMNS: &str = "%A|%T|%D|%C|%V|%S|%N|%P|%K|%r|%W|%f";
+
+/// The columns of pending jobs that `squeue` has no short names for, of a width that everything fits.
+pub(crate) const RESTARTS: &str = "JobID:20|,RestartCnt:10|";
+
+/// Why a job waits that is not to begin yet, be it by its user's wish or since it was queued again just now.
+const LATER: &str = "BeginTime";
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,9 +74,12 @@ impl Node {
         self.states.iter().any(|one| one == state)
     }
 
-    /// The mark of its unit, if it is one of ours and has jobs.
-    pub(crate) fn busy(&self) -> Option<&str> {
-        self.comment.strip_prefix(OURS).filter(|_| self.allocated > 0)
+    /// The mark of its unit, if it is one of ours and has jobs, and how much would be lost of these: the seconds that
+    /// they have run until `now`, times the processors that they have of it.
+    pub(crate) fn busy(&self, jobs: &[Job], now: i64) -> Option<(&str, u64)> {
+        let mark = self.comment.strip_prefix(OURS).filter(|_| self.allocated > 0)?;
+        let of_each = jobs.iter().map(|job| job.work_on(&self.name, now));
+        Some((mark, of_each.fold(0, u64::saturating_add)))
     }
 
     /// Whether jobs can begin on it.
@@ -102,13 +115,21 @@ impl Node {
 /// A job, or the elements of an array that are in one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
+    /// Its identity in the Slurm.
+    id: String,
     pub(crate) pending: bool,
+    /// Whether it has run before, and was queued again.
+    restarted: bool,
     /// Of each element.
     pub(crate) nodes: u64,
     /// Of each element.
     pub(crate) cpus: u64,
     /// In seconds since 1970.
     pub(crate) submitted: i64,
+    /// When it began, likewise, if it runs.
+    began: Option<i64>,
+    /// The names of the nodes that it has: `c[1-2]`.
+    has: String,
     /// The first of its partitions.
     pub(crate) partition: String,
     /// How many there are of it.
@@ -132,15 +153,51 @@ pub(crate) fn jobs(text: &str) -> Result<Vec<Job>, String> {
 }
 
 fn job(line: &str) -> Option<Job> {
-    let mut columns = line.splitn(9, '|');
+    let mut columns = line.splitn(12, '|');
     let mut next = || columns.next().map(str::trim);
-    let pending = next()? == "PENDING";
+    let id = next()?.to_owned();
+    let state = next()?;
+    let (pending, runs) = (state == "PENDING", state == "RUNNING" || state == "SUSPENDED");
     let (nodes, cpus) = (next()?.parse().ok()?, next()?.parse().ok()?);
     let submitted = next()?.parse().ok()?;
+    let began = next()?.parse().ok().filter(|_| runs);
+    let has = next()?.to_owned();
     let partition = next()?.split(',').next()?.to_owned();
     let elements = if pending { count(next()?)? } else { next().map(|_| 1)? };
     let (reason, licences, features) = (next()?.to_owned(), next()?.to_owned(), next()?.to_owned());
-    Some(Job { pending, nodes, cpus, submitted, partition, elements, licences, features, reason })
+    Some(Job {
+        id,
+        pending,
+        restarted: false,
+        nodes,
+        cpus,
+        submitted,
+        began,
+        has,
+        partition,
+        elements,
+        licences,
+        features,
+        reason,
+    })
+}
+
+/// The identities of the jobs that have run before, as `squeue` lists them in [these columns](RESTARTS).
+///
+/// # Errors
+/// The first line that is not one of a job.
+pub(crate) fn restarted(text: &str) -> Result<BTreeSet<String>, String> {
+    let mut all = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let mut columns = line.split('|').map(str::trim);
+        let (id, restarts) = (columns.next(), columns.next().and_then(|count| count.parse().ok()));
+        let (Some(id), Some(restarts)) = (id, restarts) else {
+            return Err(format!("squeue says `{}`", line.escape_debug()));
+        };
+        let restarts: u64 = restarts;
+        all.extend((restarts > 0).then(|| id.to_owned()));
+    }
+    Ok(all)
 }
 
 /// How many elements a text such as `1,3,5-9:2%4` names, of which at most the number after `%` run together; one
@@ -170,14 +227,40 @@ impl Job {
         all.into_iter().any(|one| one == licence)
     }
 
+    /// How much would be lost of it with a node: the seconds that it has run until `now`, times the processors that it
+    /// has of each of its nodes.
+    fn work_on(&self, node: &str, now: i64) -> u64 {
+        let Some(began) = self.began.filter(|_| node_list::names(&self.has, node)) else {
+            return 0;
+        };
+        let ran = u64::try_from(now.saturating_sub(began)).unwrap_or_default();
+        ran.saturating_mul(self.cpus.div_ceil(self.nodes.max(1)))
+    }
+
+    /// Whether it is not to begin yet.
+    pub(crate) fn waits_for_a_time(&self) -> bool {
+        self.pending && self.reason.starts_with(LATER)
+    }
+
+    /// Takes in which jobs have run before.
+    pub(crate) fn note_restart(&mut self, restarted: &BTreeSet<String>) {
+        self.restarted = restarted.contains(&self.id);
+    }
+
     /// Whether it waits for nodes, and would begin if there were more of them with so many processors; not one that is
     /// held, depends on another, or is beyond a limit.
     pub(crate) fn waits_for_nodes(&self, cpus: Option<u64>) -> bool {
-        let is = |reasons: &[&str]| reasons.iter().any(|of| self.reason.starts_with(of));
+        // Elements of an array that wait for different things are shown together.
+        let parts: Vec<&str> = self.reason.split(',').map(str::trim).collect();
+        let is = |reasons: &[&str]| {
+            reasons.iter().any(|of| parts.iter().any(|part| part.starts_with(of)))
+        };
         let each = self.cpus.div_ceil(self.nodes.max(1));
         // The nodes that there are may be of another shape than units, or there are none yet.
         let fits = cpus.map(|cpus| each <= cpus);
         let waits = is(&["None", "Resources", "Priority"])
+            // Slurm holds a job back for two minutes that it has queued again.
+            || (is(&[LATER]) && self.restarted)
             || (is(&["ReqNodeNotAvail", "Nodes required for job"]) && fits != Some(false))
             || (is(&["PartitionConfig"]) && fits == Some(true));
         self.pending && waits

@@ -3,7 +3,7 @@
 use tenure_core::driver::DriverError;
 
 use super::super::tools::Tools;
-use super::answers::{self, COLUMNS, Job, Node};
+use super::answers::{self, COLUMNS, Job, Node, RESTARTS};
 use crate::driver::run::Ended;
 use crate::driver::stop::Stop;
 
@@ -35,7 +35,15 @@ impl Control {
     /// All jobs that are not over.
     pub(super) fn jobs(&self, stop: &Stop) -> Result<Vec<Job>, DriverError> {
         let text = self.succeed(&["squeue", "--noheader", "--all", "-o", COLUMNS], stop)?;
-        answers::jobs(&text).map_err(DriverError)
+        let mut jobs = answers::jobs(&text).map_err(DriverError)?;
+        // A list of its own: columns of both kinds cannot be asked for together.
+        if jobs.iter().any(Job::waits_for_a_time) {
+            let pending = ["squeue", "--noheader", "--all", "--states=PENDING", "-O", RESTARTS];
+            let text = self.succeed(&pending, stop)?;
+            let restarted = answers::restarted(&text).map_err(DriverError)?;
+            jobs.iter_mut().for_each(|job| job.note_restart(&restarted));
+        }
+        Ok(jobs)
     }
 
     /// Changes a node.

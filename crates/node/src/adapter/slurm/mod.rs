@@ -6,6 +6,7 @@
 pub(super) mod answers;
 mod control;
 pub(super) mod measure;
+pub(super) mod node_list;
 mod nodes;
 mod words;
 
@@ -19,7 +20,7 @@ use tenure_core::service::label_map::LabelMap;
 use tenure_core::service::member::Members;
 use tenure_core::service_manager::services::Found;
 
-use self::answers::{Job, Node};
+use self::answers::Job;
 use self::control::Control;
 use self::measure::Counted;
 use self::nodes::{Kind, Nodes};
@@ -135,7 +136,8 @@ impl Adapter for Slurm {
             let name = &node.name;
             format!("node {name} is FUTURE with jobs: start slurmctld with -R; a SIGHUP has its slurmd register again")
         });
-        let busy = nodes.iter().filter_map(Node::busy).map(str::to_owned).collect();
+        let busy = nodes.iter().filter_map(|node| node.busy(&jobs, counted.now));
+        let busy = busy.map(|(mark, work)| (mark.to_owned(), work)).collect();
         let members =
             if self.settings.statics { counted.statics(&nodes)? } else { Members::default() };
         Ok(Sensed { busy, members, why, ..Sensed::running(counted.kpis(&nodes, &jobs)) })

@@ -56,6 +56,14 @@ fn recorded_hosts_are_as_they_were() {
 }
 
 #[test]
+fn what_jobs_have_run_on_a_host_would_be_lost() {
+    let hosts = hosts(QHOST).unwrap();
+    let busy: Vec<_> = hosts.iter().filter_map(|host| host.busy(counted().now)).collect();
+    // Two jobs with a slot each, for 36 and for 38 seconds, and one for 6.
+    assert_eq!(busy, [("00000000000000ab-u3:9", 74), ("00000000000000ab-u4:7", 6)]);
+}
+
+#[test]
 fn recorded_jobs_make_the_kpis_with_arrays_by_their_elements() {
     let states: Vec<(String, String)> =
         jobs(QSTAT).unwrap().into_iter().map(|job| (job.id, job.state)).collect();

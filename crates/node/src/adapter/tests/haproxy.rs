@@ -60,6 +60,14 @@ fn servers_that_no_unit_has_become_are_static_units() {
 }
 
 #[test]
+fn servers_with_sessions_are_at_work() {
+    let counted = Counted { backend: "pool", ours: true };
+    let busy = counted.busy(&lines(STAT).unwrap()).into_iter().collect::<Vec<_>>();
+    let of = |unit: &str| (format!("00000000000000ab-{unit}"), 2);
+    assert_eq!(busy, [of("u3:9"), of("u4:7")]);
+}
+
+#[test]
 fn what_is_no_table_is_refused_with_what_it_is() {
     let no = "haproxy answers `show stat` by `No such proxy.`";
     assert_eq!(lines("No such proxy.\n\n").unwrap_err(), no);

@@ -87,6 +87,23 @@ fn a_unit_is_left_by_the_adapter_that_joined_it() {
 }
 
 #[test]
+fn a_unit_that_was_left_is_joined_again_by_the_adapter_of_then() {
+    let (home, configured) = (TempDir::new().unwrap(), Configured::default());
+    let (adapted, adapters) = adapted(home.path(), &configured);
+    adapters.set(script("a"));
+    adapted.perform(&call(1, Step::Join)).outcome.unwrap();
+    adapted.perform(&call(1, Step::Leave)).outcome.unwrap();
+    adapters.set(script("b"));
+    adapted.perform(&Call { number: 1, ..call(1, Step::Join) }).outcome.unwrap();
+    adapters.set(script("c"));
+    adapted.perform(&Call { number: 1, ..call(1, Step::Leave) }).outcome.unwrap();
+    assert_eq!(log(&home), "a join 1\na leave 1\nb join 1\nb leave 1\n");
+    adapters.set(BTreeMap::new());
+    let none = adapted.perform(&Call { number: 2, ..call(1, Step::Join) }).outcome.unwrap_err();
+    assert!(none.why_untouched().is_some(), "{none:?}");
+}
+
+#[test]
 fn what_the_driver_of_the_guest_has_joined_it_leaves() {
     let (home, configured) = (TempDir::new().unwrap(), Configured::default());
     let (adapted, adapters) = adapted(home.path(), &configured);

@@ -32,12 +32,14 @@ fn lines_of_reports_are_kpis() {
 fn units_at_work_and_members_are_told_beside_the_kpis() {
     let many: String =
         (0..300).map(|n| format!("member_up{{member=\"n{n}\"}} {}\n", n % 2)).collect();
-    let text =
-        format!("busy 1\nunit_busy{{unit=\"ab-u3:9\"}} 1\nunit_busy{{unit=\"ab-u4:1\"}} 0\n{many}");
+    let busy = |unit: &str, work: &str| format!("unit_busy{{unit=\"ab-{unit}\"}} {work}\n");
+    let busy = [busy("u3:9", "7200.5"), busy("u4:1", "0"), busy("u5:1", "0.1")].concat();
+    let text = format!("busy 1\n{busy}{many}");
     let read = read(&text).unwrap();
     assert_eq!((read.kpis.count(), read.members.iter().len()), (1, 300));
     assert_eq!(read.members.iter().filter(|(_, up)| *up).count(), 150);
-    assert_eq!(read.busy.into_iter().collect::<Vec<_>>(), ["ab-u3:9"]);
+    let busy = [("ab-u3:9".to_owned(), 7200), ("ab-u5:1".to_owned(), 1)];
+    assert_eq!(read.busy.into_iter().collect::<Vec<_>>(), busy);
     let said = super::super::kpis::read("member_up{member=\"a b\"} 1").unwrap_err();
     assert!(said.contains("`a b` names no member"), "{said}");
 }

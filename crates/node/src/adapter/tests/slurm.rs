@@ -9,17 +9,27 @@ use tenure_core::service::kpi::Kpis;
 use tenure_core::service_manager::services::Found;
 
 use super::super::registry::{Place, open};
-use super::super::slurm::answers::{Node, jobs, nodes};
+use super::super::slurm::answers::{Job, Node, jobs, nodes, restarted};
 use super::super::slurm::measure::Counted;
+use super::super::slurm::node_list;
 use super::spec;
 use crate::driver::stop::Stop;
 
 const NODES: &str = include_str!("recorded/slurm-22.05-nodes.txt");
 const SQUEUE: &str = include_str!("recorded/slurm-22.05-squeue.txt");
+const RESTARTS: &str = include_str!("recorded/slurm-22.05-restarts.txt");
 const DOWN: &str = include_str!("recorded/slurm-22.05-ping-down.txt");
 
 fn shown(kpis: &Kpis) -> String {
     kpis.iter().map(|(kpi, value)| format!("{kpi} {value}; ")).collect()
+}
+
+/// The recorded jobs, with which of them have run before.
+fn recorded_jobs() -> Vec<Job> {
+    let mut jobs = jobs(SQUEUE).unwrap();
+    let restarted = restarted(RESTARTS).unwrap();
+    jobs.iter_mut().for_each(|job| job.note_restart(&restarted));
+    jobs
 }
 
 fn counted() -> Counted<'static> {
@@ -27,7 +37,7 @@ fn counted() -> Counted<'static> {
         partition: None,
         ours: true,
         cpus: Some(2),
-        now: 1_795_669_020,
+        now: 1_795_722_218,
         features: &[],
         licences: &[],
     }
@@ -53,13 +63,14 @@ fn recorded_nodes_are_as_they_were() {
 
 #[test]
 fn recorded_jobs_make_the_kpis_with_arrays_by_their_elements() {
-    let (nodes, jobs) = (nodes(NODES), jobs(SQUEUE).unwrap());
-    // 464 elements with 2 processors, 6 with 1, and 3 whole nodes; held and dependent jobs wait for something else.
-    let kpis = "busy-units{partition=\"main\"} 2; oldest-wait{partition=\"main\"} 299s; \
-                pending-units{partition=\"main\"} 470; units{partition=\"main\"} 2; ";
+    let (nodes, jobs) = (nodes(NODES), recorded_jobs());
+    // 461 elements with 2 processors, 6 with 1, a job with 2 that was queued again, and 3 whole nodes; held and
+    // dependent jobs wait for something else, as does one that is not to begin yet.
+    let kpis = "busy-units{partition=\"main\"} 2; oldest-wait{partition=\"main\"} 65s; \
+                pending-units{partition=\"main\"} 468; units{partition=\"main\"} 2; ";
     assert_eq!(shown(&counted().kpis(&nodes, &jobs)), kpis);
     let by_jobs = shown(&Counted { cpus: None, ..counted() }.kpis(&nodes, &jobs));
-    assert!(by_jobs.contains("pending-units{partition=\"main\"} 473;"), "{by_jobs}");
+    assert!(by_jobs.contains("pending-units{partition=\"main\"} 471;"), "{by_jobs}");
     let elsewhere = shown(&Counted { partition: Some("big"), ..counted() }.kpis(&nodes, &jobs));
     assert!(elsewhere.contains("pending-units{partition=\"big\"} 0;"), "{elsewhere}");
     let none = shown(&counted().kpis(&[], &[]));
@@ -98,7 +109,7 @@ fn nodes_that_no_unit_has_become_are_static_units() {
 #[test]
 fn jobs_that_no_node_fits_count_if_units_do() {
     let waits = |cpus: u64, reason: &str, of_unit: Option<u64>| {
-        let line = format!("PENDING|2|{cpus}|5|main|N/A|{reason}|(null)|(null)");
+        let line = format!("7|PENDING|2|{cpus}|5|N/A||main|N/A|{reason}|(null)|(null)");
         jobs(&line).unwrap()[0].waits_for_nodes(of_unit)
     };
     for (cpus, reason, of_unit, counts) in [
@@ -111,15 +122,67 @@ fn jobs_that_no_node_fits_count_if_units_do() {
         (5, "Resources", Some(2), true),
         (4, "JobHeldUser", Some(2), false),
         (4, "BeginTime", Some(2), false),
+        (4, "BeginTime,Resources", Some(2), true),
     ] {
         assert_eq!(waits(cpus, reason, of_unit), counts, "{cpus} {reason} {of_unit:?}");
     }
 }
 
 #[test]
+fn a_job_that_was_queued_again_waits_for_nodes_already() {
+    let waiting = |jobs: &[Job]| jobs.iter().filter(|job| job.waits_for_a_time()).count();
+    let waits_for_nodes = |jobs: &[Job]| {
+        jobs.iter().filter(|job| job.waits_for_a_time() && job.waits_for_nodes(Some(2))).count()
+    };
+    let (unknown, known) = (jobs(SQUEUE).unwrap(), recorded_jobs());
+    assert_eq!((waiting(&unknown), waits_for_nodes(&unknown)), (2, 0));
+    assert_eq!((waiting(&known), waits_for_nodes(&known)), (2, 1));
+    for wrong in ["18", "18|", "18|many|"] {
+        assert!(restarted(wrong).unwrap_err().contains("squeue says"), "{wrong}");
+    }
+}
+
+#[test]
+fn what_jobs_have_run_on_a_node_would_be_lost() {
+    let work = |jobs: &[Job]| {
+        let busy = nodes(NODES).into_iter();
+        let busy = busy.filter_map(|node| Some(node.busy(jobs, counted().now)?.1));
+        busy.collect::<Vec<_>>()
+    };
+    // Two processors each, for 46 and for 5 seconds.
+    assert_eq!(work(&recorded_jobs()), [92, 10]);
+    // One on both nodes, and one that is about to end.
+    let more = "7|RUNNING|2|3|5|1795722118|c[1-2]|main|N/A|None|(null)|(null)\n\
+                8|COMPLETING|1|2|5|1795722118|c1|main|N/A|None|(null)|(null)\n";
+    assert_eq!(work(&jobs(&format!("{SQUEUE}{more}")).unwrap()), [292, 210]);
+}
+
+#[test]
+fn lists_of_nodes_name_them() {
+    for (list, node, is) in [
+        ("c1", "c1", true),
+        ("c1", "c10", false),
+        ("d3,c[1-2,7]", "c7", true),
+        ("c[1-2,7],d3", "d3", true),
+        ("c[1-2,7]", "c3", false),
+        ("c[9-11]", "c10", true),
+        ("c[9-11]", "c010", false),
+        ("c[009-011]-ib", "c010-ib", true),
+        ("c[009-011]-ib", "c010", false),
+        ("c[009-011]", "c10", false),
+        ("r[1-2]n[0-3]", "r2n3", true),
+        ("r[1-2]n[0-3]", "r2n4", false),
+        ("c[1-", "c1", false),
+        ("", "c1", false),
+    ] {
+        assert_eq!(node_list::names(list, node), is, "{list} {node}");
+    }
+}
+
+#[test]
 fn elements_of_arrays_are_counted() {
     let count = |elements: &str| {
-        let line = format!("PENDING|1|1|5|main,big|{elements}|Priority|(null)|(null)");
+        let line = format!("7|PENDING|1|1|5|N/A||main,big|{elements}|Priority|(null)|(null)");
         jobs(&line).map(|jobs| jobs[0].elements)
     };
     for (elements, all) in
@@ -135,7 +198,8 @@ fn elements_of_arrays_are_counted() {
 
 #[test]
 fn nodes_and_jobs_are_counted_by_the_features_that_are_asked_for() {
-    let line = |features: &str| format!("PENDING|1|2|5|main|N/A|Resources|matlab:2|{features}\n");
+    let line =
+        |features: &str| format!("7|PENDING|1|2|5|N/A||main|N/A|Resources|matlab:2|{features}\n");
     let jobs = jobs(&["big&gpu", "bigger", "(null)", "[old|big]"].map(line).concat()).unwrap();
     let nodes = nodes(&NODES.replacen("ActiveFeatures=(null)", "ActiveFeatures=fast,big", 1));
     let kpis = Counted { features: &["big".to_owned()], ..counted() }.kpis(&nodes, &jobs);
@@ -148,7 +212,8 @@ fn nodes_and_jobs_are_counted_by_the_features_that_are_asked_for() {
 
 #[test]
 fn jobs_are_counted_by_the_licences_that_they_ask_for() {
-    let line = |licences: &str| format!("PENDING|1|2|5|main|N/A|Licenses|{licences}|(null)\n");
+    let line =
+        |licences: &str| format!("7|PENDING|1|2|5|N/A||main|N/A|Licenses|{licences}|(null)\n");
     let waits = line("matlab:2").replace("Licenses", "Resources");
     let other = line("fluent@server:1,matlab2").replace("Licenses", "Resources");
     let jobs = jobs(&format!("{waits}{other}{}", line("matlab"))).unwrap();

@@ -277,6 +277,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::JoinRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::LeaveHastened(fact) => Some(format!("by {}", fact.by)),
         F::LeaveRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
+        F::UnitReset(fact) => Some(fact.unit.to_string()),
         F::RestBegun(fact) => Some(format!("{} units from {}", fact.units, fact.from)),
         F::RestRefused(fact) => Some(fact.refusal.to_string()),
         F::UsageReported(fact) => Some(format!("{} for {}", fact.unit, fact.used)),
@@ -308,6 +309,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         | F::NeedAnswered(_)
         | F::HostsStated(_)
         | F::HostsAnswered(_)
+        | F::WorkTold(_)
         | F::RecallLifted(_)
         | F::RecallAsked(_)
         | F::RecallAnswered(_)
