@@ -68,6 +68,10 @@ fn keys_of_a_service_are_set_one_by_one_or_refused_with_their_names() {
         ("behaviour.most=many", "many"),
         ("--unset slo.gold", "`slo.gold` is not set"),
         ("behaviour.term=0s", "`term` is zero"),
+        ("behaviour.drain=1m", "`drain` is for services with an adapter"),
+        ("adapter={name=\"exec\",sense=[\"/bin/true\"],drain=\"1m\"}", "not of its adapter"),
+        ("adapter={name=\"pool\"} behaviour.drain=1m", "adapter `pool` has no units drain"),
+        ("behaviour.on-unknown=guess", "guess"),
     ] {
         let refused = deployment.tenure(&format!("service set guest/batch {bad}"));
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
