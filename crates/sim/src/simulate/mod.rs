@@ -19,7 +19,6 @@ pub mod coverage;
 mod adversary;
 mod sampler;
 mod fault;
-mod foreign;
 mod users;
 mod mapper;
 mod node;
