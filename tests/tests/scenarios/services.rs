@@ -191,22 +191,7 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
             format!("{} with {}", fact.service, names::list(slos))
         }
         Fact::ServiceRemoved(fact) => fact.service.to_string(),
-        Fact::ServiceReported(fact) => {
-            let seen = match fact.seen {
-                Found::Running => "runs",
-                Found::Stopped => "is stopped",
-                Found::Failed => "has failed",
-                Found::Starting => "is starting",
-                Found::Shutdown => "is shutting down",
-            };
-            let busy = fact.busy.iter().map(|unit| site_unit_name(names, *unit));
-            let busy = match fact.busy.is_empty() {
-                true => String::new(),
-                false => format!("; busy are {}", names::list(busy)),
-            };
-            let kpis = fact.kpis.iter().map(|(kpi, value)| format!("{kpi} {value}"));
-            format!("{} {seen}, {}{busy}", fact.service, names::list(kpis))
-        }
+        Fact::ServiceReported(fact) => reported(names, fact),
         Fact::WorkTold(fact) => {
             let work =
                 |(unit, work): &(SiteUnit, u64)| format!("{} {work}", site_unit_name(names, *unit));
@@ -258,6 +243,23 @@ pub fn of_service_manager(names: &Names, fact: &service_manager::Fact) -> Option
         Fact::HostsAnswered(fact) => contests(names, &fact.service, &fact.contests),
         _ => return None,
     })
+}
+
+fn reported(names: &Names, fact: &service_manager::ServiceReported) -> String {
+    let seen = match fact.seen {
+        Found::Running => "runs",
+        Found::Stopped => "is stopped",
+        Found::Failed => "has failed",
+        Found::Starting => "is starting",
+        Found::Shutdown => "is shutting down",
+    };
+    let busy = fact.busy.iter().map(|unit| site_unit_name(names, *unit));
+    let busy = match fact.busy.is_empty() {
+        true => String::new(),
+        false => format!("; busy are {}", names::list(busy)),
+    };
+    let kpis = fact.kpis.iter().map(|(kpi, value)| format!("{kpi} {value}"));
+    format!("{} {seen}, {}{busy}", fact.service, names::list(kpis))
 }
 
 fn claimant(names: &Names, by: &Claimant) -> String {

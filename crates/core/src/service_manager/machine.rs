@@ -418,26 +418,11 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::ModifyBegun(_)
         | Event::Modified(_)
         | Event::ModifyRefused => Ok(in_use(changing(held, event, word)?)),
-        Event::Notified(unit) => {
-            let told = held.untold.remove(&unit).is_some();
-            if told { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
-        }
-        Event::JoinRefused(unit) => {
-            let refused = held.refuse(unit);
-            if refused { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
-        }
-        Event::LeaveRefused(unit) => {
-            let stays = held.stay(unit);
-            if stays { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
-        }
-        Event::LeaveForced => {
-            held.forced = true;
-            Ok(in_use(held))
-        }
-        Event::UnitReset(unit) => {
-            let begun = held.reset(unit);
-            if begun { Ok(in_use(held)) } else { Err(illegal(word, &event)) }
-        }
+        Event::Notified(_)
+        | Event::JoinRefused(_)
+        | Event::LeaveRefused(_)
+        | Event::LeaveForced
+        | Event::UnitReset(_) => Ok(in_use(driven(held, event, word)?)),
         Event::RedeemBegun
         | Event::Split
         | Event::Refused(_)
@@ -447,6 +432,22 @@ fn running(mut held: Held, event: Event, word: &'static str) -> Result<State, Il
         | Event::CloseBegun
         | Event::LeaveHastened(_) => Err(illegal(word, &event)),
     }
+}
+
+/// What the guest's driver has said, or is to do, of single units.
+fn driven(mut held: Held, event: Event, word: &'static str) -> Result<Held, Illegal> {
+    let done = match (&event, ()) {
+        (Event::Notified(unit), ()) => held.untold.remove(unit).is_some(),
+        (Event::JoinRefused(unit), ()) => held.refuse(*unit),
+        (Event::LeaveRefused(unit), ()) => held.stay(*unit),
+        (Event::UnitReset(unit), ()) => held.reset(*unit),
+        (Event::LeaveForced, ()) => {
+            held.forced = true;
+            true
+        }
+        (_, ()) => false,
+    };
+    if done { Ok(held) } else { Err(illegal(word, &event)) }
 }
 
 /// One change at a time.
@@ -558,10 +559,6 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         Event::LeaveBegun(AfterLeave::Close) if then == AfterLeave::End => {
             Ok(State::Leaving { held, then: AfterLeave::Close })
         }
-        Event::LeaveHastened(by) => {
-            held.hasten(by);
-            Ok(State::Leaving { held, then })
-        }
         Event::ExtensionAsked(..) | Event::ExtensionGranted(_) if then == AfterLeave::End => {
             Ok(State::Leaving { held: changing(held, event, "Leaving")?, then })
         }
@@ -572,10 +569,6 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
             held.call_back();
             Ok(in_use(left_early(held)))
         }
-        Event::LeaveForced => {
-            held.forced = true;
-            Ok(State::Leaving { held, then })
-        }
         Event::CloseBegun => Ok(close(held)),
         Event::SiteClosed(receipts) => Ok(after_site(held.credits, receipts)),
         Event::ExtensionDenied
@@ -584,9 +577,8 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
             held.change = Change::None;
             Ok(State::Leaving { held, then })
         }
-        Event::Credited => {
-            held.credits.clear();
-            Ok(State::Leaving { held, then })
+        Event::LeaveHastened(_) | Event::LeaveForced | Event::Credited => {
+            Ok(State::Leaving { held: noted(held, &event), then })
         }
         Event::TermOver => Ok(match then {
             AfterLeave::End => at_end(held, Outcome::Ended),
@@ -617,6 +609,17 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
         | Event::LeaveRefused(_)
         | Event::UnitReset(_) => Err(illegal("Leaving", &event)),
     }
+}
+
+/// What changes nothing but what is known of the units that drain.
+fn noted(mut held: Held, event: &Event) -> Held {
+    match (event, ()) {
+        (Event::LeaveHastened(by), ()) => held.hasten(*by),
+        (Event::LeaveForced, ()) => held.forced = true,
+        (Event::Credited, ()) => held.credits.clear(),
+        (_, ()) => {}
+    }
+    held
 }
 
 /// The extension came after all, or the recall that ended the lease before its term was withdrawn.
