@@ -202,6 +202,8 @@ const POINTS: &[&str] = &[
     "a service follows its SLOs",
     "a service is advised on",
     "a service blacklists a unit",
+    "a service lends a part of its share",
+    "a service refuses to leave a unit",
     "idle units of a service go back first",
     "units go first of which least would be lost",
     "a unit is reset",
