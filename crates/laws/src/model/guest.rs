@@ -89,7 +89,7 @@ pub(crate) struct GuestLease {
 #[derive(Clone)]
 pub(crate) enum Stage {
     Request(request::State),
-    Lease(State),
+    Lease(Box<State>),
 }
 
 impl GuestLease {
@@ -230,7 +230,7 @@ impl GuestModel {
                 let (number, ticket) = (fact.lease.number, fact.ticket.clone());
                 let state = kept_or_redeemed(ticket.clone(), fact.keep);
                 let over = (number, ticket.bottom().term.end());
-                self.born(fact.lease, Stage::Lease(state), over, Some(ticket), changes);
+                self.born(fact.lease, Stage::Lease(Box::new(state)), over, Some(ticket), changes);
             }
             Fact::AskRefused(fact) => {
                 let event = request::Event::Refused(fact.refusal.clone(), fact.offers.clone());
@@ -350,7 +350,8 @@ impl GuestModel {
             } else {
                 State::Closing { tickets: vec![ticket.clone()], credits: Vec::new() }
             };
-            self.born(id, Stage::Lease(state), over, Some(ticket.clone()), changes);
+            let state = Stage::Lease(Box::new(state));
+            self.born(id, state, over, Some(ticket.clone()), changes);
         }
         Ok(())
     }
@@ -377,7 +378,7 @@ impl GuestModel {
         let change = state.held().map(|held| held.change.clone());
         let denied = matches!(event, Event::ExtensionDenied);
         let gone = State::Closed { outcome: Outcome::Unanswered };
-        *state = std::mem::replace(state, gone).next(event)?;
+        **state = std::mem::replace(&mut **state, gone).next(event)?;
         if let Some(held) = state.held() {
             lease.expires_at = held.term.end();
         }
@@ -394,10 +395,10 @@ impl GuestModel {
             // A ticket that its site would not take is given back.
             Some(LeaseChange::Redeeming { ticket, number: own, .. }) if denied => {
                 let expires_at = ticket.bottom().term.end();
-                let state = Stage::Lease(State::Closing {
+                let state = Stage::Lease(Box::new(State::Closing {
                     tickets: vec![ticket.clone()],
                     credits: Vec::new(),
-                });
+                }));
                 self.born(first(own), state, (own, expires_at), Some(ticket), changes);
             }
             Some(_) | None => {}
