@@ -652,6 +652,12 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
             told: Notice { victims: Vec::new(), unclaimed: true, ..told(p) },
         }
         .into(),
+    ]
+}
+
+/// What brokers record of services and of their mappers.
+fn order_facts(p: &Parts) -> Vec<broker::Fact> {
+    vec![
         broker::NeedNoted { guest: p.request.id.origin, need: need(p) }.into(),
         broker::HostsNoted { guest: p.request.id.origin, hosts: hosts(p) }.into(),
         broker::BoundsSet {
@@ -832,7 +838,8 @@ fn changes_at_site(p: &Parts) -> Vec<site::Fact> {
 pub(crate) fn samples() -> Vec<Fact> {
     let parts = parts();
     let guest = service_manager_facts(&parts).into_iter().map(Fact::from);
-    let broker = broker_facts(&parts).into_iter().chain(resale_facts(&parts)).map(Fact::from);
+    let broker = [broker_facts(&parts), order_facts(&parts), resale_facts(&parts)].concat();
+    let broker = broker.into_iter().map(Fact::from);
     let site = site_facts(&parts)
         .into_iter()
         .chain(changes_at_site(&parts))

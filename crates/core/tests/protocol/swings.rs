@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde::Deserialize as _;
 use serde::de::value::{Error, MapDeserializer};
-use tenure_core::broker::facts::{Fact as BrokerFact, OrderPlaced};
+use tenure_core::broker::facts::{Fact as BrokerFact, OrderPlaced, Requested, Revised};
 use tenure_core::broker::mapper::{BrokerMapper, Budget};
 use tenure_core::mapper::urgency::policy::{Aged, Drf, Known, Priority, Shares};
 use tenure_core::mapper::urgency::{Recalls, Urgency};
@@ -94,9 +94,9 @@ fn hoarding(rounds: usize) -> Vec<Wants> {
 
 fn orders(world: &World) -> Vec<OrderPlaced> {
     let facts = world.facts(BROKER);
-    let orders = facts.iter().filter_map(|entry| match &entry.fact {
-        Fact::Broker(BrokerFact::OrderPlaced(fact)) => Some(fact.clone()),
-        _ => None,
+    let orders = facts.iter().filter_map(|entry| {
+        let Fact::Broker(BrokerFact::OrderPlaced(fact)) = &entry.fact else { return None };
+        Some(fact.clone())
     });
     orders.collect()
 }
@@ -108,21 +108,17 @@ fn since(world: &World) -> BTreeMap<LinkHash, Time> {
     let extended = |request: &Request| request.items.iter().find_map(|item| item.extends);
     for entry in world.facts(BROKER) {
         let Fact::Broker(fact) = &entry.fact else { continue };
-        match fact {
-            BrokerFact::Requested(fact) => {
-                extends.insert(fact.request.id, extended(&fact.request));
+        if let BrokerFact::Requested(Requested { request })
+        | BrokerFact::Revised(Revised { request }) = fact
+        {
+            extends.insert(request.id, extended(request));
+        }
+        if let BrokerFact::TicketsCut(fact) = fact {
+            let before = extends.get(&fact.request).copied().flatten();
+            let before = before.and_then(|before| since.get(&before).copied());
+            for (_, ticket) in &fact.tickets {
+                since.insert(ticket.hash(), before.unwrap_or(ticket.bottom().term.start()));
             }
-            BrokerFact::Revised(fact) => {
-                extends.insert(fact.request.id, extended(&fact.request));
-            }
-            BrokerFact::TicketsCut(fact) => {
-                let before = extends.get(&fact.request).copied().flatten();
-                let before = before.and_then(|before| since.get(&before).copied());
-                for (_, ticket) in &fact.tickets {
-                    since.insert(ticket.hash(), before.unwrap_or(ticket.bottom().term.start()));
-                }
-            }
-            _ => {}
         }
     }
     since
