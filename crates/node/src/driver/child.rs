@@ -49,6 +49,9 @@ const NAME: &str = "tenure-gate";
 /// How long a killed process may take to go away.
 const KILLED_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long killed processes are waited for before they are counted again.
+const COUNT_AGAIN: Duration = Duration::from_millis(200);
+
 /// A process for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -290,7 +293,9 @@ pub(crate) fn end_all(members: &Finds<'_>, grace: Duration) -> io::Result<()> {
             return Ok(());
         }
         signal(&stopped, Signal::KILL);
-        if !gone(members, deadline) && Instant::now() >= deadline {
+        // One that a count has missed is found by the next, and was not told to end yet.
+        let soon = deadline.min(Instant::now() + COUNT_AGAIN);
+        if !gone(members, soon) && Instant::now() >= deadline {
             let left: Vec<String> = members().iter().map(|(pid, _)| pid.to_string()).collect();
             let left = left.join(", ");
             return Err(io::Error::other(format!("still there after SIGKILL: process {left}")));
