@@ -130,7 +130,8 @@ fn a_definition_is_tried_out_and_nothing_is_changed() {
     assert_eq!(plan["orders"], json!([]), "{plan}");
     fs::write(&config, "[site.alpha]\nunits = x\n").expect("a file");
     let refused = deployment.tenure(&format!("service plan {}", config.display()));
-    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("changed.toml:2:9"), "{}", stderr(&refused));
 
     // What nothing wants any more would go back.
     let less = deployment.data.path().join("less.toml");
