@@ -63,7 +63,7 @@ pub(crate) fn lease(command: &LeaseCommand, console: &mut Console<'_>) -> Result
                 }
                 (Some(UnitsBy::Fewer(shrink)), _) => {
                     let (lease, shrink) = (lease.clone(), *shrink);
-                    Request::Flex { lease, shrink, victims: victims.choice() }
+                    Request::Flex { lease, shrink, victims: victims.choice(), force: false }
                 }
                 (None, Some(until)) => Request::Shorten { lease: lease.clone(), until: *until },
                 (None, None) => return Err(Error::Wrong("say what goes back".to_owned())),
@@ -371,10 +371,8 @@ fn close(
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut client = connect_to(endpoint)?;
-    if force {
-        ask_change::<Vec<LeaseView>>(endpoint, &Request::ForceLeave { lease: lease.clone() })?;
-    }
-    let mut leases: Vec<LeaseView> = client.ask(&Request::Close { lease: lease.clone(), by })?;
+    let request = Request::Close { lease: lease.clone(), by, force };
+    let mut leases: Vec<LeaseView> = client.ask(&request)?;
     let settled = |lease: &LeaseView| is_given_back(lease) || lease.stays.is_some();
     if wait && !leases.iter().all(settled) {
         let interrupt = Interrupt::watch(&client, wait)?;

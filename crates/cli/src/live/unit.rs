@@ -267,14 +267,15 @@ fn id_and_lease(view: &UnitView) -> Result<(UnitId, LeaseName), Error> {
 }
 
 /// The request that gives a unit back: with its whole lease if it is the last one of that.
-fn way_back(data: &Path, view: &UnitView) -> Result<Request, Error> {
+fn way_back(data: &Path, view: &UnitView, force: bool) -> Result<Request, Error> {
     let (unit, lease) = id_and_lease(view)?;
     let leases: Vec<LeaseView> = ask(data, &Request::Lease { lease: lease.clone() })?;
     let last = leases.iter().all(|lease| lease.units <= 1);
     Ok(match last {
-        true => Request::Close { lease, by: None },
+        true => Request::Close { lease, by: None, force },
         false => {
-            Request::Flex { lease, shrink: NonZeroU32::MIN, victims: Victims::Named(vec![unit]) }
+            let (shrink, victims) = (NonZeroU32::MIN, Victims::Named(vec![unit]));
+            Request::Flex { lease, shrink, victims, force }
         }
     })
 }
@@ -307,11 +308,7 @@ fn show(args: &UnitArgs, console: &mut Console<'_>) -> Result<(), Error> {
 fn unassign(args: &UnassignArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let UnassignArgs { endpoint, unit, force } = args;
     let view = named(&endpoint.data, unit)?;
-    let back = way_back(&endpoint.data, &view)?;
-    if let (true, Request::Close { lease, .. } | Request::Flex { lease, .. }) = (*force, &back) {
-        ask_change::<Vec<LeaseView>>(endpoint, &Request::ForceLeave { lease: lease.clone() })?;
-    }
-    let leases: Vec<LeaseView> = ask_change(endpoint, &back)?;
+    let leases: Vec<LeaseView> = ask_change(endpoint, &way_back(&endpoint.data, &view, *force)?)?;
     let units: Vec<UnitView> = leases.into_iter().flat_map(of_lease).collect();
     print::rows(&units, endpoint.output, "no units", console)
 }

@@ -272,7 +272,10 @@ impl<'a> Round<'a> {
         }
         let places = leases.iter().enumerate();
         let mut work: Vec<(u64, usize)> = places
-            .flat_map(|(at, lease)| busy(lease).iter().map(move |work| (*work, at)))
+            .flat_map(|(at, lease)| {
+                let all = busy(lease).iter().take(lease.units as usize);
+                all.map(move |work| (*work, at))
+            })
             .collect();
         work.sort_unstable();
         for (_, at) in work.into_iter().take(left as usize) {

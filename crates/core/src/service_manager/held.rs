@@ -343,11 +343,17 @@ impl Held {
         leaves && !self.forced && self.leave_by.is_none()
     }
 
+    /// Whether it may stay with the part that it goes back with.
+    pub(super) fn part_may_stay(&self, unit: UnitId) -> bool {
+        let Change::Leaving(PartReturn { part, .. }) = &self.change else { return false };
+        part.names(unit) && self.may_stay(unit)
+    }
+
     /// The guest's driver does not leave a unit of the part that goes back: the part stays, and what was left of it is
     /// joined again; `false` if it has to go.
     pub(super) fn stay(&mut self, unit: UnitId) -> bool {
         let Change::Leaving(PartReturn { part, .. }) = &self.change else { return false };
-        if !part.names(unit) || !self.may_stay(unit) {
+        if !self.part_may_stay(unit) {
             return false;
         }
         let part = part.clone();

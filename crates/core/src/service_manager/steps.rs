@@ -73,7 +73,7 @@ impl ServiceManager {
         let Some(record) = self.state.leases.get(&lease) else { return false };
         let own = match &record.state {
             State::Leaving { held, then: AfterLeave::Close } => held.may_stay(unit),
-            State::Joining { held } | State::Active { held } => held.clone().stay(unit),
+            State::Joining { held } | State::Active { held } => held.part_may_stay(unit),
             State::Leaving { .. }
             | State::Ticketed { .. }
             | State::Redeeming { .. }

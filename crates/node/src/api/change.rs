@@ -40,13 +40,14 @@ impl AppState {
     pub(super) async fn flex(
         &self,
         lease: &LeaseName,
-        shrink: NonZeroU32,
+        (shrink, force): (NonZeroU32, bool),
         victims: &Victims,
         by: &Asker,
     ) -> ApiResult<Vec<LeaseView>> {
         if !self.is_again(lease, by).await? {
             sense::shrinks(&self.named(lease).await?)?;
         }
+        self.force((lease, by), force).await?;
         let flex = |lease| GuestCommand::Flex { lease, shrink, victims: victims.clone() };
         self.each((lease, by), flex).await
     }
@@ -81,9 +82,10 @@ impl AppState {
     pub(super) async fn close(
         &self,
         lease: &LeaseName,
-        left_by: Option<Time>,
+        (left_by, force): (Option<Time>, bool),
         by: &Asker,
     ) -> ApiResult<Vec<LeaseView>> {
+        self.force((lease, by), force).await?;
         let close = |lease| match left_by {
             Some(by) => GuestCommand::Hasten { lease, by },
             None => GuestCommand::Close { lease },
@@ -91,12 +93,16 @@ impl AppState {
         self.each((lease, by), close).await
     }
 
-    pub(super) async fn force_leave(
-        &self,
-        lease: &LeaseName,
-        by: &Asker,
-    ) -> ApiResult<Vec<LeaseView>> {
-        self.each((lease, by), |lease| GuestCommand::ForceLeave { lease }).await
+    /// Has the software of a lease's service refuse to leave none of its units, if that is wanted.
+    async fn force(&self, (lease, by): (&LeaseName, &Asker), force: bool) -> ApiResult<()> {
+        if force {
+            let (manager, parts) = self.parts(lease).await?;
+            for lease in parts {
+                let part = format!("{lease} forced");
+                self.command(&manager, (by, &part), GuestCommand::ForceLeave { lease }).await?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn withdraw(

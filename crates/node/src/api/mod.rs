@@ -194,6 +194,9 @@ pub enum Request {
         /// Which units.
         #[serde(default = "youngest")]
         victims: Victims,
+        /// Whether the software of its service may refuse to leave none of its units any more.
+        #[serde(default)]
+        force: bool,
     },
     /// The rest of a lease's term, given back: a list of [`LeaseView`].
     Shorten {
@@ -239,11 +242,9 @@ pub enum Request {
         /// When the units have to be left by, if they have.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Moment>,
-    },
-    /// The software of a service may refuse to leave no unit of a lease any more: a list of [`LeaseView`].
-    ForceLeave {
-        /// Which.
-        lease: LeaseName,
+        /// Whether the software of its service may refuse to leave none of its units any more.
+        #[serde(default)]
+        force: bool,
     },
     /// An offer of a request is taken: a list of [`LeaseView`], of a new request if it was not held.
     Accept {

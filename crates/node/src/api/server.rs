@@ -274,8 +274,8 @@ impl AppState {
             Request::Extend { lease, duration, units, victims } => {
                 json(&self.extend(&lease, duration, units, &victims, by).await?)
             }
-            Request::Flex { lease, shrink, victims } => {
-                json(&self.flex(&lease, shrink, &victims, by).await?)
+            Request::Flex { lease, shrink, victims, force } => {
+                json(&self.flex(&lease, (shrink, force), &victims, by).await?)
             }
             Request::Shorten { lease, until } => {
                 json(&self.shorten(&lease, until.on(self.now()), by).await?)
@@ -290,11 +290,10 @@ impl AppState {
             Request::Split(request) => json(&self.split(*request, by).await?),
             Request::Take(request) => json(&self.take(*request, by).await?),
             Request::Tickets { manager } => json(&self.tickets(manager.as_ref()).await?),
-            Request::Close { lease, by: left_by } => {
+            Request::Close { lease, by: left_by, force } => {
                 let left_by = left_by.map(|left_by| left_by.on(self.now()));
-                json(&self.close(&lease, left_by, by).await?)
+                json(&self.close(&lease, (left_by, force), by).await?)
             }
-            Request::ForceLeave { lease } => json(&self.force_leave(&lease, by).await?),
             Request::Accept { lease, offer } => json(&self.accept(&lease, offer, by).await?),
             Request::Withdraw { lease } => json(&self.withdraw(&lease, by).await?),
             Request::Revise(request) => json(&lease_request::revise(self, *request, by).await?),

@@ -163,7 +163,7 @@ fn lease_to(
 /// Has the present holder give the unit back. If that fails, the request for it is withdrawn.
 fn give_back_to(data: &Path, held: &UnitView, lease: &LeaseView) -> Result<(), Error> {
     let given: Result<Vec<LeaseView>, Error> =
-        way_back(data, held).and_then(|request| ask(data, &request));
+        way_back(data, held, false).and_then(|request| ask(data, &request));
     let Err(error) = given else { return Ok(()) };
     if let Ok(lease) = lease.lease.parse() {
         let _: Vec<LeaseView> = ask(data, &Request::Withdraw { lease })?;

@@ -40,7 +40,7 @@ pub trait Policy: Send {
     /// use to its service. Of units with one number, one that is held may be worth less than one that is claimed.
     fn worth(&self, unit: &Unit<'_>) -> u64;
 
-    /// Whether what is not within a share is worth its urgency.
+    /// Whether a unit is worth its urgency, if it is worth anything.
     fn is_urgency(&self) -> bool {
         false
     }
@@ -100,7 +100,7 @@ impl Policy for Known {
     fn is_urgency(&self) -> bool {
         match self {
             Self::Priority(policy) => policy.service.is_empty(),
-            Self::Shares(_) => true,
+            Self::Shares(policy) => policy.service.is_empty(),
             Self::Drf(_) | Self::Aged(_) => false,
         }
     }
