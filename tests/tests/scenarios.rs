@@ -228,6 +228,7 @@ scripts! {
     service_gives_idle_units_back
     service_lends_a_part
     service_refuses_a_leave
+    service_refuses_a_leave_before_it_shrinks
     service_loses_least_work
     service_takes_from_another
     service_wants_a_named_unit

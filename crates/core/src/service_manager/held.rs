@@ -340,7 +340,9 @@ impl Held {
     /// Whether a unit may stay if the guest's driver refuses to leave it: nobody else has set a time for it.
     pub(super) fn may_stay(&self, unit: UnitId) -> bool {
         let leaves = self.units.get(&unit).is_some_and(|(_, usage)| *usage == UnitUse::Leaving);
-        leaves && !self.forced && self.leave_by.is_none()
+        let seam = self.seams.front().filter(|seam| seam.begun);
+        let goes = seam.is_some_and(|seam| self.goes_at(seam, unit));
+        leaves && !goes && !self.forced && self.leave_by.is_none()
     }
 
     /// Whether it may stay with the part that it goes back with.
@@ -415,11 +417,12 @@ impl Held {
         }
     }
 
-    /// The lease goes on, though the guest was leaving its units at the end: they are joined again, but for
-    /// those that do not go on.
-    pub(super) fn call_back(&mut self) {
-        let going = self.next_to_go();
-        self.seams.iter_mut().take(1).for_each(|seam| seam.begun = true);
+    /// The lease goes on, though the guest was leaving its units, at the end or before: they are joined again, but for
+    /// those that do not go on from a seam that has begun, as it has at the end.
+    pub(super) fn call_back(&mut self, at_end: bool) {
+        self.seams.iter_mut().take(1).for_each(|seam| seam.begun |= at_end);
+        let begun = self.seams.front().is_some_and(|seam| seam.begun);
+        let going = if begun { self.next_to_go() } else { Vec::new() };
         (self.leave_by, self.leaving, self.awaited) = (None, 0, 0);
         for (unit, (_, usage)) in &mut self.units {
             match (*usage, going.contains(unit)) {

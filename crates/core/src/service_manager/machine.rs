@@ -566,7 +566,7 @@ fn leaving(mut held: Held, then: AfterLeave, event: Event) -> Result<State, Ille
             called_back(held, event)
         }
         Event::LeaveRefused(unit) if then == AfterLeave::Close && held.may_stay(unit) => {
-            held.call_back();
+            held.call_back(false);
             Ok(in_use(left_early(held)))
         }
         Event::CloseBegun => Ok(close(held)),
@@ -626,7 +626,7 @@ fn noted(mut held: Held, event: &Event) -> Held {
 fn called_back(held: Held, event: Event) -> Result<State, Illegal> {
     let mut held =
         if event == Event::RecallLifted { held } else { changing(held, event, "Leaving")? };
-    held.call_back();
+    held.call_back(true);
     Ok(in_use(left_early(held)))
 }
 
