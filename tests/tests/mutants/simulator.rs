@@ -20,11 +20,12 @@ const HEADER: &str = "\
 ";
 
 /// What a seed finds wrong with a bug, or with none. Connections are left out: what they lose other
-/// families lose too; and takeovers, which end as crashes do.
+/// families lose too; takeovers and absences, which end as crashes do; and what others do to services,
+/// which looks as if drivers failed.
 fn broken(bug: Option<Mutant>, seed: u64) -> Option<Violation> {
     activate(bug);
-    let options =
-        Options { without: [Family::Connection, Family::Takeover].into(), ..Options::default() };
+    let without = [Family::Connection, Family::Takeover, Family::Absence, Family::Foreign];
+    let options = Options { without: without.into(), ..Options::default() };
     run(seed, &options).violation
 }
 

@@ -17,7 +17,7 @@ use tenure_core::model::time::{Span, Time};
 use super::adversary::{goes_on, last};
 use super::fault::{Family, Fault};
 use super::participant::Step;
-use super::setting::Stream;
+use super::setting::{APART, Stream};
 use super::violation::Violation;
 use super::world::{Event, World};
 
@@ -74,6 +74,8 @@ fn strikes(family: Family) -> u32 {
         Family::DishonestBroker | Family::DishonestGuest => 80,
         Family::Connection => 60,
         Family::Takeover => 24,
+        Family::Foreign => 40,
+        Family::Absence => 8,
         Family::Loss
         | Family::Duplication
         | Family::Delay
@@ -95,7 +97,7 @@ impl World {
         for &family in Family::ALL {
             let most = strikes(family);
             let apart = &mut Stream::Strikes(family).sampler(self.chance);
-            let is_apart = [Family::Takeover, Family::Stranger].contains(&family);
+            let is_apart = APART.contains(&family) && family != Family::Connection;
             let sampler = if is_apart { apart } else { &mut sampler };
             let count = sampler.count(most / 4, most);
             for _ in 0..count {
@@ -213,6 +215,8 @@ impl World {
             }
             Family::Takeover if self.sampler(Family::Takeover).percent(50) => self.take_over(),
             Family::Takeover => self.roll_back(),
+            Family::Foreign => self.interfere(),
+            Family::Absence => self.be_absent(),
             Family::Loss
             | Family::Duplication
             | Family::Delay

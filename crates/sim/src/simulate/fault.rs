@@ -188,6 +188,16 @@ faults! {
         MayNotSay = "stranger says what it may not",
         Slowed = "strangers say more than they may at once",
     }
+    /// Where guests have services, somebody else works on their software, and reports come twice.
+    Foreign = "foreign hand" {
+        TakenOut = "unit taken out of a service by somebody else",
+        FoundDown = "unit of a service found down",
+        ReportedTwice = "report of a service comes twice",
+    }
+    /// Where guests have services, one of them or a broker is down for longer than a term.
+    Absence = "absence" {
+        Absent = "down beyond a term",
+    }
 }
 
 impl fmt::Display for Family {

@@ -19,6 +19,7 @@ pub mod coverage;
 mod adversary;
 mod sampler;
 mod fault;
+mod foreign;
 mod users;
 mod mapper;
 mod node;

@@ -12,6 +12,7 @@ use tenure_core::model::time::Span;
 use tenure_core::runtime::AnyActor;
 
 use super::fault::{Family, Fault};
+use super::foreign::TakenOut;
 use super::world::{Event, World};
 
 /// The nodes of all sites as sites and guests reach them.
@@ -19,6 +20,8 @@ use super::world::{Event, World};
 pub(super) struct Nodes {
     /// The highest epoch seen, by who calls, site and unit.
     highest: BTreeMap<(usize, ActorId, UnitId), Epoch>,
+    /// What somebody else has taken out of the software of guests.
+    pub(super) taken_out: TakenOut,
 }
 
 impl Nodes {
@@ -59,6 +62,7 @@ impl World {
         } else {
             Err(DriverError("an epoch that has ended".to_owned()))
         };
+        let outcome = self.misses(who, call).map_or(outcome, Err);
         let answer = (after, done(call, outcome));
         if !self.strikes(Family::Driver, 25) {
             return vec![answer];

@@ -110,7 +110,16 @@ impl World {
             4 => self.blacklist(who, service),
             _ => self.report(who, service),
         };
+        self.report_twice(who, &command);
         self.service_soon(who, command);
+    }
+
+    /// Both services of a guest are measured.
+    pub(super) fn report_all(&mut self, who: usize) {
+        for service in SERVICES.map(Name::literal) {
+            let report = self.report(who, service);
+            self.service_soon(who, report);
+        }
     }
 
     /// Every guest begins with its services.
@@ -202,7 +211,7 @@ impl World {
     }
 
     /// The units that a guest has.
-    fn units_of(&self, who: usize) -> BTreeSet<SiteUnit> {
+    pub(super) fn units_of(&self, who: usize) -> BTreeSet<SiteUnit> {
         match self.participants[who].actor() {
             Some(AnyActor::ServiceManager(guest)) => {
                 guest.joined_units().map(|joined| (joined.site, joined.unit)).collect()
@@ -212,13 +221,17 @@ impl World {
     }
 
     fn report(&mut self, who: usize, service: Name) -> ServiceCommand {
-        let units = self.units_of(who);
+        let (all, taken_out) = (self.units_of(who), &self.nodes.taken_out);
+        let units: Vec<_> =
+            all.iter().filter(|unit| !taken_out.has(who, **unit)).copied().collect();
+        let missing = i64::try_from(all.len() - units.len()).unwrap_or(0);
         let sampler = &mut self.services;
         let mut kpis = Kpis::default();
         for (kpi, most) in [("busy", 4), ("pending", 5)] {
             // Some are not measured.
             if let Some(kpi) = kpi.parse().ok().filter(|_| sampler.percent(95)) {
-                kpis.insert(kpi, Quantity::number(sampler.between(0, most)));
+                let value = sampler.between(0, most);
+                kpis.insert(kpi, Quantity::number(value.saturating_sub(missing).max(0)));
             }
         }
         let seen = match sampler.below(20) {

@@ -22,7 +22,8 @@ use crate::random::Chance;
 use crate::scenario::{Delay, Network};
 
 /// The families that are drawn apart, so that seeds without them are what they were.
-const APART: [Family; 3] = [Family::Connection, Family::Takeover, Family::Stranger];
+pub(super) const APART: [Family; 5] =
+    [Family::Connection, Family::Takeover, Family::Stranger, Family::Foreign, Family::Absence];
 
 /// How much of a seed is spent under faults, at least.
 const SAFETY: Span = Span::DAY.times(30);
@@ -192,6 +193,8 @@ impl Setting {
         let services = !links && Stream::Services.sampler(chance).percent(30);
         if services {
             brokers.iter_mut().for_each(|broker| broker.mapper = MOVER);
+        } else {
+            families.retain(|family| ![Family::Foreign, Family::Absence].contains(family));
         }
         let part = |n: i64| Span::from_micros(term.as_micros() / n);
         let slowest = Span::MINUTE.min(part(if shrunk { 60 } else { 20 }));
@@ -272,7 +275,11 @@ fn families(sampler: &mut Sampler) -> BTreeSet<Family> {
                 | Family::Twin
                 | Family::Driver
                 | Family::Mapper => 65,
-                Family::Connection | Family::Takeover | Family::Stranger => 0,
+                Family::Connection
+                | Family::Takeover
+                | Family::Stranger
+                | Family::Foreign
+                | Family::Absence => 0,
             })
         };
         let drawn = Family::ALL.iter().filter(|family| !APART.contains(family));
