@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -127,8 +128,11 @@ impl Deployment {
 impl Drop for Deployment {
     fn drop(&mut self) {
         // Its units are processes too: given back, they are cleaned up.
-        self.close_all();
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            // What the test failed by is told, and not that this took too long.
+            drop(catch_unwind(AssertUnwindSafe(|| self.close_all())));
+        } else {
+            self.close_all();
             self.becomes_clean();
         }
         drop(self.process.kill());

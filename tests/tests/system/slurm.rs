@@ -234,6 +234,10 @@ fn of_nodes_of_slurm_with_jobs_the_one_goes_back_whose_job_began_last() {
         show(&deployment)["kpis"][format!("{kpi}{{partition=\"main\"}}")] == value
     };
     eventually(DEADLINE, "two jobs that wait", || is("pending-units", "2"));
+    // Slurm counts in seconds: the job that is to be the last to begin does so in a later one than the others.
+    eventually(DEADLINE, "jobs that have run for a second", || {
+        !slurm.sh("squeue --noheader --states=RUNNING -o %M").lines().any(|ran| ran == "0:00")
+    });
     slurm.sh(&format!("scancel {first}"));
     eventually(DEADLINE, "a job on the first node", || {
         !slurm.sh("squeue --noheader --states=RUNNING -w c1 -o %i").is_empty()
