@@ -330,8 +330,10 @@ fn site_says(site: &SiteModel, to: ActorId, message: &Message, binding: bool) ->
             let recall = site.recalls.get(&told.link);
             let holder = recall.map(|recall| recall.ticket.bottom().holder);
             let rights = told.unclaimed && *ticket == told.link && holder == Some(to);
+            // What was taken was taken, whatever becomes of the recall.
+            let taken = site.taken_by.get(&(*ticket, told.link)) == Some(&told.number);
             (rights || !told.unclaimed && lease.is_some_and(|lease| lease.holder() == to))
-                && recall.is_some_and(|recall| recall.level.number == told.number)
+                && recall.is_some_and(|recall| taken || recall.level.number == told.number)
         }
         _ => false,
     }

@@ -62,6 +62,8 @@ pub(crate) struct SiteModel {
     pub(crate) recalls: BTreeMap<LinkHash, RecallRecord>,
     /// What the holders of leases are told of recalls, by lease and link.
     pub(crate) told: BTreeMap<(LinkHash, LinkHash), Notice>,
+    /// By lease and link, the number of the recall that last took units of it.
+    pub(crate) taken_by: BTreeMap<(LinkHash, LinkHash), u32>,
 }
 
 impl SiteModel {
@@ -220,6 +222,8 @@ impl SiteModel {
                     self.released(fact.lease, &fact.units, changes)?;
                 }
                 self.receipts_of_recall(fact.link, &fact.receipts);
+                let recall = self.recalls.get(&fact.link).map(|recall| recall.level.number);
+                self.taken_by.extend(recall.map(|number| ((fact.lease, fact.link), number)));
                 self.reduced_by_recall(fact.lease, fact.link);
             }
             Fact::RecallNoted(fact) => {
