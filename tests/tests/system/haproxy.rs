@@ -222,9 +222,9 @@ fn a_server_of_haproxy_with_sessions_is_taken_over_as_it_is() {
     let deployment = deployed(&adoptable_units(folder));
     let service = format!(
         "slo.web = {{ want = 'sessions', urgency = 60 }}\n\
-         behaviour = {{ stale-after = '30s', mode = 'unmanaged' }}\n\
+         behaviour = {{ stale-after = '30s', mode = 'unmanaged', drain = '2s' }}\n\
          [adapter]\nname = 'haproxy'\nsocket = 'FOLDER/admin'\nbackend = 'pool'\nstatic = true\n\
-         every = '300ms'\nport = {port}\ndrain = '2s'\n"
+         every = '300ms'\nport = {port}\n"
     );
     define(&deployment, folder, &service);
 
