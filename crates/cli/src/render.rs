@@ -49,6 +49,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::NoSla(_)
         | Error::NotAnswered(_)
         | Error::NotFreed { .. }
+        | Error::NotEmptied { .. }
         | Error::NotJoined(_)
         | Error::Run(_)
         | Error::Executor(_)
@@ -219,6 +220,7 @@ impl Facts {
             | Error::NoSla(_)
             | Error::NotAnswered(_)
             | Error::NotFreed { .. }
+            | Error::NotEmptied { .. }
             | Error::NotJoined(_)
             | Error::Run(_)
             | Error::Executor(_)

@@ -239,7 +239,12 @@ impl ServiceManager {
         LeaveRefused { lease, unit, error }: &LeaveRefused,
         fact: &Fact,
     ) -> Result<(), BadFact> {
+        let counted = self.counts(*lease);
         self.step_as_told(at, fact)?;
+        // It was not to be had any more since it was left.
+        if !counted && self.counts(*lease) {
+            self.book_again(*lease, at);
+        }
         if let Some(lease) = self.state.leases.get_mut(lease) {
             lease.stays = Some(format!("{unit}: {error}"));
         }
