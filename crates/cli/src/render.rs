@@ -168,6 +168,7 @@ struct Facts {
 }
 
 impl Facts {
+    #[allow(clippy::too_many_lines, reason = "a line for each kind of error")]
     fn of(error: &Error) -> Self {
         let mut facts = Self {
             version: VERSION,

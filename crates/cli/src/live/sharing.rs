@@ -200,8 +200,11 @@ impl WaitArgs {
         broker: &Name,
         mut look: impl FnMut() -> Result<Option<String>, Error>,
     ) -> Result<(), Error> {
+        if !self.wait {
+            return Ok(());
+        }
         let until = Instant::now() + Duration::from_micros(self.timeout.as_micros().unsigned_abs());
-        while self.wait {
+        loop {
             let Some(left) = look()? else { return Ok(()) };
             if Instant::now() >= until {
                 return Err(Error::NotEmptied {
@@ -212,7 +215,6 @@ impl WaitArgs {
             }
             thread::sleep(PAUSE);
         }
-        Ok(())
     }
 }
 
