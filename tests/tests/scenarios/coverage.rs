@@ -135,8 +135,6 @@ const POINTS: &[&str] = &[
     "a delegation grows",
     "a delegation is given back",
     "broker to broker",
-    "units are shared",
-    "a broker is drained",
     "a renewal cascades",
     "over-delegation",
     "brokers crash between each other",
@@ -231,7 +229,6 @@ const POINTS: &[&str] = &[
 const UNSHOWN: &[&str] = &[
     "woken",
     "mapper-answered",
-    "sharing-reviewed",
     "signal-observed",
     "return-refused",
     "recall-lifted",

@@ -19,7 +19,6 @@ pub(crate) mod print;
 mod proof;
 mod recall;
 mod removal;
-mod sharing;
 mod report;
 mod service;
 mod split;
