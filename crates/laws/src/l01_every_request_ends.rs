@@ -141,7 +141,7 @@ impl Checker {
         let unasked = self.unasked.entry(guest).or_default();
         match question(change.to) {
             Some(question) if self::question(change.from) == Some(question) => {}
-            // A lease that is not left after all was asked for before, and is asked for still.
+            // The extension was asked for before the guest began to leave, and is still being asked for.
             Some("request") if change.from.starts_with("Leaving(close)") => {}
             Some(question) => {
                 unasked.insert(lease, question);

@@ -129,7 +129,7 @@ impl Drop for Deployment {
     fn drop(&mut self) {
         // Its units are processes too: given back, they are cleaned up.
         if std::thread::panicking() {
-            // What the test failed by is told, and not that this took too long.
+            // Report why the test failed, not that this took too long.
             drop(catch_unwind(AssertUnwindSafe(|| self.close_all())));
         } else {
             self.close_all();
