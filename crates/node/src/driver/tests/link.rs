@@ -108,10 +108,16 @@ fn measure(from: &str, to: &(String, String)) -> Option<f64> {
     Some(f64::from(bits) / 1e6 / begun.elapsed().as_secs_f64())
 }
 
-/// Of a rate, headers take some; of the bucket at the beginning, there is some more.
-fn keeps(measured: f64, rate: f64) {
-    println!("{measured:.1} of {rate} Mbit/s");
-    assert!((rate * 0.85..=rate * 1.03).contains(&measured), "{measured} of {rate} Mbit/s");
+/// What is sent has these rates. Of a rate, headers take some; of the bucket at the beginning, there is some more. A
+/// machine that is busy with other things can be too slow, so it is measured again, twice at most.
+fn keeps<const N: usize>(measure: impl Fn() -> [f64; N], rates: [f64; N]) {
+    let keep = || {
+        let measured = measure();
+        println!("{measured:.1?} of {rates:?} Mbit/s");
+        let mut all = measured.iter().zip(rates);
+        all.all(|(measured, rate)| (rate * 0.85..=rate * 1.03).contains(measured))
+    };
+    assert!((0..3).any(|_| keep()), "other rates than {rates:?} Mbit/s");
 }
 
 #[test]
@@ -132,22 +138,23 @@ fn a_leased_link_has_its_rate_for_its_slice_alone() {
     let link = perform(&*driver, &setup).unwrap();
     assert_eq!(link.get("link.unit"), Some("100Kbit"));
     assert_eq!(link.get("link.ends"), Some("lyon nice"));
-    keeps(measure(&cats[0].0, &cats[1]).unwrap(), 40.0);
-    keeps(measure(&cats[1].0, &cats[0]).unwrap(), 40.0);
+    keeps(|| [measure(&cats[0].0, &cats[1]).unwrap()], [40.0]);
+    keeps(|| [measure(&cats[1].0, &cats[0]).unwrap()], [40.0]);
     assert_eq!(measure(&dogs[0].0, &dogs[1]), None, "the way of another slice is none");
 
     perform(&*driver, &share(2, Step::Setup, "lyon-nice", "dogs", 100)).unwrap();
-    let beside = thread::scope(|scope| {
-        let other = scope.spawn(|| measure(&dogs[0].0, &dogs[1]).unwrap());
-        (measure(&cats[0].0, &cats[1]).unwrap(), other.join().unwrap())
-    });
-    keeps(beside.0, 40.0);
-    keeps(beside.1, 10.0);
+    let beside = || {
+        thread::scope(|scope| {
+            let other = scope.spawn(|| measure(&dogs[0].0, &dogs[1]).unwrap());
+            [measure(&cats[0].0, &cats[1]).unwrap(), other.join().unwrap()]
+        })
+    };
+    keeps(beside, [40.0, 10.0]);
 
     let modify = Call { number: 1, ..share(1, Step::Modify, "lyon-nice", "cats", 600) };
     let link = perform(&*driver, &modify).unwrap();
     assert_eq!(driver.probe(modify.site, modify.unit), Ok(link));
-    keeps(measure(&cats[0].0, &cats[1]).unwrap(), 60.0);
+    keeps(|| [measure(&cats[0].0, &cats[1]).unwrap()], [60.0]);
 
     perform(&*driver, &share(1, Step::Teardown, "lyon-nice", "cats", 600)).unwrap();
     assert_eq!(measure(&cats[0].0, &cats[1]), None, "after the lease there is no way");
@@ -170,7 +177,7 @@ fn links_make_paths_but_no_circles_and_leave_nothing() {
     perform(&*driver, &share(1, Step::Setup, "lyon-nice", "cats", 100)).unwrap();
     perform(&*driver, &share(2, Step::Setup, "nice-paris", "cats", 20)).unwrap();
     perform(&*driver, &share(6, Step::Setup, "nice-paris", "cats", 30)).unwrap();
-    keeps(measure(&ends[0].0, &ends[1]).unwrap(), 5.0);
+    keeps(|| [measure(&ends[0].0, &ends[1]).unwrap()], [5.0]);
 
     let circle = perform(&*driver, &share(3, Step::Setup, "lyon-paris", "cats", 10)).unwrap_err();
     let says = "the slice has a way from lyon to paris already";
