@@ -7,6 +7,7 @@ mod document;
 mod each;
 mod error;
 mod plugin;
+mod sharing;
 mod stacks;
 mod stock;
 mod value;
@@ -19,6 +20,7 @@ pub use document::{Files, RawPoint, Sources, points, points_of, read, text_of_fi
 pub use each::{EACH, by_actor};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
+pub use sharing::{ALL, RawSharing};
 pub use stock::{
     MAX_UNITS, NODE, RawAttributes, RawBrokers, RawStacks, RawStock, RawStocks, RawUnits, Stock,
     StockKind, StockReader, Wrong, even_shares, known_broker, named_brokers, plan,

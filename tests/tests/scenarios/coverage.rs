@@ -135,6 +135,8 @@ const POINTS: &[&str] = &[
     "a delegation grows",
     "a delegation is given back",
     "broker to broker",
+    "units are shared",
+    "a broker is drained",
     "a renewal cascades",
     "over-delegation",
     "brokers crash between each other",
@@ -229,6 +231,7 @@ const POINTS: &[&str] = &[
 const UNSHOWN: &[&str] = &[
     "woken",
     "mapper-answered",
+    "sharing-reviewed",
     "signal-observed",
     "return-refused",
     "recall-lifted",

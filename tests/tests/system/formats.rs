@@ -14,6 +14,7 @@ use tenure_core::broker::facts as broker;
 use tenure_core::broker::needs::ServiceId;
 use tenure_core::broker::orders::{OrderOutcome, UnitOrder};
 use tenure_core::broker::quota::{Quota, Source};
+use tenure_core::broker::sharing::Sharing;
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
@@ -704,6 +705,15 @@ fn resale_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::PartReturned { delegation, receipts: vec![p.receipt.clone()] }.into(),
         broker::ReturnRefused { delegation, refusal: Refusal::TooLate(p.term.end()) }.into(),
         broker::ReturnCredited { delegation }.into(),
+        broker::SharingSet {
+            with: p.ticket.bottom().holder,
+            sharing: Some(Sharing { units: Some(8), reserve: 2, ..Sharing::default() }),
+            by: Source::Configuration,
+        }
+        .into(),
+        broker::LotOpened { number: 1, with: p.ticket.bottom().holder, from: delegation }.into(),
+        broker::SharingReviewed { next: Some(p.term.end()) }.into(),
+        broker::SellingSet { sells: false }.into(),
     ]
 }
 

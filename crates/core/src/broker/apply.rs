@@ -97,6 +97,10 @@ impl Broker {
                 self.state.pending.settle(&Obligation::Recall(fact.link));
             }
             Fact::RecallTold(fact) => self.recall_told(at, fact),
+            Fact::SharingSet(fact) => self.sharing_set(at, fact),
+            Fact::LotOpened(fact) => self.lot_opened(fact),
+            Fact::SharingReviewed(fact) => self.sharing_reviewed(fact),
+            Fact::SellingSet(fact) => self.selling_set(at, fact),
         }
         Ok(())
     }
@@ -128,6 +132,7 @@ impl Broker {
         let holding = Holding { ticket, attributes, taken, returns, recalled };
         self.state.holdings.insert(account, holding);
         self.call_for_open();
+        self.call_for_sharing(at);
     }
 
     fn delegation_ended(&mut self, at: Time, id: DelegationId) {
@@ -304,6 +309,7 @@ impl Broker {
             self.state.timers.set(Timer::Reclaim(hash), None);
         }
         self.call_for_open();
+        self.call_for_sharing(at);
         self.orders_freed(at, hash)?;
         match (late, over) {
             // Its term has ended: nothing was out any more.

@@ -7,6 +7,7 @@ use crate::actor::fact::{Memo, facts};
 use crate::broker::machine::Tickets;
 use crate::broker::orders::{OrderOutcome, UnitOrder};
 use crate::broker::quota::{Quota, Source, Whose};
+use crate::broker::sharing::Sharing;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
@@ -320,5 +321,36 @@ facts! {
         most: Option<u32>,
         /// The length.
         window: Span,
+    }
+    /// What is shared with another broker was set, or, without it, is configured no more.
+    SharingSet = "broker.sharing-set" 1 {
+        /// The other broker.
+        with: ActorId,
+        /// What is shared.
+        sharing: Option<Sharing>,
+        /// Who says so.
+        by: Source,
+    }
+
+    /// What is free is lent to another broker; the next fact is the delegation.
+    LotOpened = "broker.lot-opened" 1 {
+        /// The number of the delegation.
+        number: u64,
+        /// The other broker.
+        with: ActorId,
+        /// The delegation that it is cut from.
+        from: DelegationId,
+    }
+
+    /// What is shared was compared with what is lent; what changes are the facts before this one.
+    SharingReviewed = "broker.sharing-reviewed" 1 {
+        /// When it is compared again, whatever happens.
+        next: Option<Time>,
+    }
+
+    /// The broker sells nothing more from now on, or sells again.
+    SellingSet = "broker.selling-set" 1 {
+        /// Whether it sells.
+        sells: bool,
     }
 }

@@ -38,6 +38,7 @@ impl Broker {
         for (whose, quota) in self.state.quotas.outdated(&self.quotas) {
             self.emit(now, QuotaSet { whose, quota, by: Source::Configuration }, out);
         }
+        self.configure_sharings(now, out);
         self.emit(now, Woken {}, out);
         self.drop_hosts_of_strangers(now, out);
         if comes_back {
@@ -63,6 +64,8 @@ impl Broker {
             Command::Recall { ticket, units, from } => {
                 self.recall(now, ticket, (units, from), out);
             }
+            Command::Share { with, sharing } => refused(self.share(now, with, sharing, out), out),
+            Command::Sell(sells) => self.sell(now, sells, out),
         }
     }
 
@@ -86,6 +89,7 @@ impl Broker {
                 Timer::Reclaim(ticket) => self.reclaim_due(now, ticket, out),
                 Timer::IssuedEnd(number) => self.issued_end(now, number, out),
                 Timer::Order(number) => self.order_due(now, number, out),
+                Timer::Sharing => self.review_sharings(now, out),
                 Timer::Request(id) => {
                     match self.state.requests.get(&id).map(|record| &record.state) {
                         Some(State::Open { request, waiting }) => {
@@ -314,7 +318,9 @@ impl Broker {
             };
             crowded.or_else(holds)
         };
-        self.senseless(now, request).or_else(crowded).or_else(|| self.not_extendable(request))
+        let drained = || self.state.is_drained.then_some(Refusal::Drained);
+        let senseless = self.senseless(now, request).or_else(drained);
+        senseless.or_else(crowded).or_else(|| self.not_extendable(request))
     }
 
     /// Why a request cannot be met whatever else there is, if it cannot.
@@ -423,7 +429,11 @@ impl Broker {
                 }
             }
             if !mutant!(CreditNotBooked) {
+                let of = self.state.ledger.entered(receipt.what.link).map(|(account, _)| account);
                 self.emit(now, ReceiptTaken { receipt }, out);
+                if let Some(account) = of {
+                    self.give_back_unsold(now, account, out);
+                }
             }
         }
         true

@@ -23,6 +23,8 @@ pub mod orders;
 pub mod quota;
 mod recall;
 mod recalled;
+mod selling;
+pub mod sharing;
 mod state;
 mod survey;
 mod view;
@@ -47,6 +49,7 @@ use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
 use crate::broker::orders::Swing;
 use crate::broker::quota::{Quota, Whose};
+use crate::broker::sharing::Sharing;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
@@ -76,6 +79,8 @@ pub struct Broker {
     disclosures: Disclosures,
     /// How much it takes from services for others at most.
     swing: Swing,
+    /// What it shares with other brokers, as configured.
+    sharings: BTreeMap<ActorId, Sharing>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -198,6 +203,8 @@ enum Timer {
     IssuedEnd(u64),
     /// An order has to have ended.
     Order(u64),
+    /// What is shared is compared with what is lent.
+    Sharing,
 }
 
 impl Broker {
@@ -226,6 +233,7 @@ impl Broker {
             prices: BTreeMap::new(),
             disclosures: Disclosures::default(),
             swing: Swing::default(),
+            sharings: BTreeMap::new(),
         }
     }
 

@@ -12,6 +12,7 @@ use super::machine;
 use super::needs::Needs;
 use super::orders::Orders;
 use super::quota::Quotas;
+use super::sharing::Sharings;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
@@ -62,6 +63,10 @@ pub(crate) struct State {
     pub(super) orders: Orders,
     /// Which hosts they use.
     pub(super) hosts: KnownHosts,
+    /// What it shares with other brokers.
+    pub(super) sharings: Sharings,
+    /// Whether it sells nothing.
+    pub(super) is_drained: bool,
 }
 
 impl State {

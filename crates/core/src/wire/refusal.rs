@@ -196,6 +196,9 @@ pub enum Refusal {
         /// The stack.
         stack: Name,
     },
+    /// The broker sells nothing for the time being.
+    #[error("the broker sells nothing for now: it is drained")]
+    Drained,
 }
 
 /// What a quota limits.
@@ -274,6 +277,7 @@ impl Refusal {
             | Self::Lapsed(_)
             | Self::Entangled { .. }
             | Self::ModifyFailed(_)
+            | Self::Drained
             | Self::Quota { .. } => Outlook::Later,
             Self::Ticket(_)
             | Self::Conflict(_)
@@ -296,7 +300,7 @@ impl Refusal {
             Self::Beyond { .. } => 13,
             Self::Quota { .. } => 12,
             Self::SetupFailed { .. } | Self::ModifyFailed(_) | Self::Lapsed(_) => 11,
-            Self::Overloaded | Self::Undecided(_) => 10,
+            Self::Overloaded | Self::Undecided(_) | Self::Drained => 10,
             Self::Policy(_) => 9,
             Self::Constraint(_) => 8,
             Self::Conflict(_) | Self::Oversold { .. } | Self::Entangled { .. } => 7,
@@ -345,6 +349,7 @@ impl Refusal {
             Self::BestEffort { .. } => "best-effort",
             Self::Entangled { .. } => "entangled",
             Self::NoToken { .. } => "no-token",
+            Self::Drained => "drained",
         }
     }
 }

@@ -41,6 +41,7 @@ mod service_plan;
 mod service_watch;
 mod service_warnings;
 mod service_why;
+mod sharing;
 mod site_view;
 mod tickets;
 mod ticket_hash;
@@ -103,6 +104,7 @@ pub use service::{BlacklistedView, DemandView, ServiceView, SloView};
 pub use service_adapter::AdapterView;
 pub use service_name::ServiceName;
 pub use service_plan::{PlannedService, PlannedStep, ServicePlanView};
+pub use sharing::{LentView, SellingView, ShareRequest, SharingView};
 pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub use unit_run::{RunRequest, RunView};
@@ -316,6 +318,25 @@ pub enum Request {
         manager: Option<Name>,
         /// All that is limited.
         quota: Option<Quota>,
+    },
+    /// What brokers share with each other: a list of [`SharingView`].
+    Sharings {
+        /// One broker; all unless set.
+        broker: Option<Name>,
+    },
+    /// A broker shares units with another one from now on, or other ones: a list of [`SharingView`].
+    Share(Box<ShareRequest>),
+    /// Whether brokers sell, and what they have sold: a list of [`SellingView`].
+    Selling {
+        /// One broker; all unless set.
+        broker: Option<Name>,
+    },
+    /// A broker sells nothing more, or sells again: a list of [`SellingView`].
+    Sell {
+        /// The broker.
+        broker: Name,
+        /// Whether it sells.
+        sells: bool,
     },
     /// Something is done to a unit of a site: its [`SiteView`].
     Unit {

@@ -14,6 +14,7 @@ use tenure_config::{ConfigError, PluginSpec};
 use tenure_core::actor::{Actor as _, Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::quota::{Quota, Whose};
+use tenure_core::broker::sharing::Sharing;
 use tenure_core::mapper::registry::{self, MapperError, Registry};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
@@ -329,12 +330,14 @@ impl Config {
                 let quotas = quotas(&self.brokers[name], keys);
                 let prices = self.brokers[name].prices.clone();
                 let disclosures = self.brokers[name].disclosures.clone();
+                let sharings = sharings(&self.brokers[name], keys);
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
                     let actor = Broker::new(setup.clone()).with_quotas(quotas.clone());
                     let actor = actor.with_prices(prices.clone());
                     let actor = actor.with_disclosures(disclosures.clone());
+                    let actor = actor.with_sharings(sharings.clone());
                     let actor = actor.with_swing(mapper.swing());
                     Ok(HostedActor::broker(actor, mapper))
                 };
@@ -471,6 +474,12 @@ fn quotas(broker: &super::Broker, keys: &ParticipantKeys) -> BTreeMap<Whose, Quo
         None => Some((None, quota)),
     };
     broker.quotas.iter().filter_map(quota).collect()
+}
+
+/// What is shared with others.
+fn sharings(broker: &super::Broker, keys: &ParticipantKeys) -> BTreeMap<ActorId, Sharing> {
+    let all = broker.sharings.iter();
+    all.filter_map(|(name, &sharing)| Some((keys.id(name)?, sharing))).collect()
 }
 
 /// What a site has and delegates.

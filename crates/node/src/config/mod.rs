@@ -19,12 +19,13 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use tenure_config::{
-    ConfigError, Files, Override, Place, PluginSpec, RawPlugin, RawPlugins, RawPoint, Source,
-    Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
+    ConfigError, Files, Override, Place, PluginSpec, RawPlugin, RawPlugins, RawPoint, RawSharing,
+    Source, Sources, Stock, StockReader, Wrong, by_actor, known_broker, named_brokers,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosures;
 use tenure_core::broker::quota::Quota;
+use tenure_core::broker::sharing::Sharing;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -139,6 +140,8 @@ pub struct Broker {
     pub prices: BTreeMap<Name, u32>,
     /// How much of what it has it tells whom.
     pub disclosures: Disclosures,
+    /// What it shares with which brokers.
+    pub sharings: BTreeMap<Name, Sharing>,
 }
 
 /// A service manager.
@@ -292,7 +295,8 @@ impl Check<'_> {
             let others = named.remove(&None).unwrap_or_default();
             let named = named.into_iter().filter_map(|(name, told)| Some((name?, told))).collect();
             let disclosures = Disclosures { others, named };
-            let broker = Broker { mapper, quotas, prices: broker.price, disclosures };
+            let sharings = self.sharings(broker.peer, (&name, &brokers))?;
+            let broker = Broker { mapper, quotas, prices: broker.price, disclosures, sharings };
             config.brokers.insert(name.into_inner(), broker);
         }
         for (name, site) in file.site {
@@ -304,6 +308,23 @@ impl Check<'_> {
             config.service_managers.insert(name.into_inner(), manager);
         }
         Ok(config)
+    }
+
+    /// What a broker shares, by the names of the brokers that it shares with.
+    fn sharings(
+        &self,
+        given: BTreeMap<Spanned<Name>, file::BrokerPeer>,
+        (name, brokers): (&Spanned<Name>, &[Name]),
+    ) -> Checked<BTreeMap<Name, Sharing>> {
+        let others = brokers.iter().filter(|other| *other != name.get_ref());
+        let mut sharings = BTreeMap::new();
+        for (other, peer) in given {
+            known_broker(&other, others.clone(), self.sources)?;
+            if let Some(RawSharing(sharing)) = peer.share {
+                sharings.insert(other.into_inner(), sharing);
+            }
+        }
+        Ok(sharings)
     }
 
     fn places(&self, file: &file::File) -> BTreeMap<String, Place> {

@@ -67,9 +67,10 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 BrokerCommand::SetQuota { .. }
                 | BrokerCommand::Return { .. }
                 | BrokerCommand::Recall { .. }
+                | BrokerCommand::Sell(_)
                 | BrokerCommand::Keys(_)
                 | BrokerCommand::Peers(_) => false,
-                BrokerCommand::Delegate { .. } => true,
+                BrokerCommand::Delegate { .. } | BrokerCommand::Share { .. } => true,
             },
             Command::SiteAuthority(command) => match command {
                 SiteCommand::Reset { .. }

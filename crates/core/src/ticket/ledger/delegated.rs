@@ -236,6 +236,22 @@ impl Ledger {
         changes
     }
 
+    /// How much of an account is not cut over all of a term, whatever a recall leaves of it.
+    pub fn uncut_over(&self, id: AccountId, term: Term) -> i64 {
+        let (Some(account), Some(free)) = (self.accounts.get(&id), self.levels.get(&id)) else {
+            return 0;
+        };
+        if account.limit.is_none() {
+            return free.free_over(term);
+        }
+        let whole = Account { limit: None, ..account.clone() };
+        let mut free = free.clone();
+        for (term, units) in difference(&account.steps(None), &whole.steps(None)) {
+            free.add(term, units);
+        }
+        free.free_over(term)
+    }
+
     fn reconsider(
         &mut self,
         link: &SignedLink,
