@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         assert_eq!(read("units = 'some'").unwrap_err(), "`some` is no number of units, nor `all`");
-        assert_eq!(read("term = '1s'").unwrap_err(), "units are lent for 4s at least");
+        assert_eq!(read("term = '1s'").unwrap_err(), "units are lent for 1m at least");
         assert!(read("units = -1").is_err());
         assert!(read("unit = 1").unwrap_err().contains("unknown field `unit`"));
     }

@@ -41,8 +41,8 @@ impl Sharing {
     /// The term unless another is set.
     pub const TERM: Span = Span::from_secs(3600);
 
-    /// The shortest term that makes sense: it is looked at four times in it.
-    pub const SHORTEST: Span = Span::from_secs(4);
+    /// The shortest term: each renewal costs both brokers facts.
+    pub const SHORTEST: Span = Span::MINUTE;
 
     /// The most brokers that one shares with.
     pub const MAX_COUNT: usize = 1_000;
