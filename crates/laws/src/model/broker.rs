@@ -11,7 +11,7 @@ use tenure_core::model::slice::{RequestId, SliceName};
 use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::Ledger;
-use tenure_core::ticket::link::{DelegationId, LinkHash};
+use tenure_core::ticket::link::{DelegationId, Generation, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::hosts::Hosts;
 use tenure_core::wire::need::Need;
@@ -29,6 +29,8 @@ pub(crate) struct BrokerModel {
     pub(crate) cut: BTreeMap<LinkHash, Cut>,
     /// Every generation of every delegation to another broker, with its receipts by their numbers.
     pub(crate) issued: BTreeMap<LinkHash, (Ticket, BTreeMap<u32, Receipt>)>,
+    /// To whom each of them is, by its number and generation.
+    pub(crate) issued_to: BTreeMap<(u64, u32), ActorId>,
     /// The newest generation of each that is not acknowledged.
     offered: BTreeMap<u64, LinkHash>,
     /// What is on its way back to a site.
@@ -222,7 +224,9 @@ impl BrokerModel {
             Fact::DelegationIssued(fact) => {
                 let (link, ticket) = (fact.ticket.bottom(), fact.ticket.clone());
                 let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
-                self.offered.insert(generation.delegation, link.hash());
+                let Generation { delegation, generation } = generation;
+                self.issued_to.insert((delegation, generation), link.holder);
+                self.offered.insert(delegation, link.hash());
                 self.issued.insert(link.hash(), (ticket, BTreeMap::new()));
                 Ok(Vec::new())
             }

@@ -61,8 +61,8 @@ impl World {
                     |shift: u32, most: u64| u32::try_from((draw >> shift) % most).unwrap_or(0);
                 let units = Some(part(24, 5)).filter(|_| (draw >> 20).is_multiple_of(2));
                 let notice = self.setting.term.part(8).times(i64::from(part(32, 4)));
-                let term =
-                    self.setting.term.times(i64::from(1 + part(40, 6))).max(Sharing::SHORTEST);
+                // Each renewal costs steps, and there is no need for many.
+                let term = self.setting.term.times(i64::from(1 + part(40, 6))).max(Span::HOUR);
                 let sharing = Sharing { units, reserve: part(48, 3), notice, term };
                 BrokerCommand::Share { with: self.participants[other].id, sharing }
             }
