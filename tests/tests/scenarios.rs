@@ -150,6 +150,8 @@ scripts! {
     flex_refused
     flex_survives_crashes
     flex_with_a_victim
+    forwarding
+    forwarding_answers
     forged_receipt
     fragile
     group_comes_back

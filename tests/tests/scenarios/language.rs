@@ -96,6 +96,7 @@ pub const COMMANDS: &[Known] = &[
         usage: "share BROKER BROKER [units=N] [reserve=N] [notice=SPAN] [term=SPAN]",
         act: sharing::share,
     },
+    Known { usage: "forward BROKER BROKER [types=TYPE,..] [longest=SPAN]", act: sharing::forward },
     Known { usage: "sell nothing BROKER", act: sharing::drain },
     Known { usage: "sell again BROKER", act: sharing::resume },
     Known { usage: "add SITE NAME TYPE [rack=TEXT]", act: operators::add },

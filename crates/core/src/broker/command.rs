@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use super::forwarding::Neighbour;
 use super::quota::{Quota, Whose};
 use super::sharing::Sharing;
 use crate::actor::invitations::PeerCommand;
@@ -62,6 +63,13 @@ pub enum Command {
         with: ActorId,
         /// What is shared.
         sharing: Sharing,
+    },
+    /// This is agreed with another broker on the requests of each other's guests from now on.
+    SetNeighbour {
+        /// The other broker.
+        with: ActorId,
+        /// What is agreed.
+        neighbour: Neighbour,
     },
     /// It sells nothing more, or sells again.
     Sell(bool),

@@ -332,6 +332,7 @@ impl Broker {
             | Obligation::Reclaim(_)
             | Obligation::Recall(_)
             | Obligation::HostsChanged(..)
+            | Obligation::Pass(_)
             | Obligation::Common(_) => None,
         });
         let returns = self.state.returning.keys();

@@ -9,6 +9,7 @@ mod delegating;
 mod effects;
 mod allocation;
 pub mod facts;
+pub mod forwarding;
 mod giving_back;
 mod common;
 mod handle;
@@ -45,6 +46,7 @@ use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::broker::availability::Disclosures;
 use crate::broker::facts::Fact;
+use crate::broker::forwarding::{Neighbour, Reach, Route};
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
 use crate::broker::orders::Swing;
@@ -81,6 +83,10 @@ pub struct Broker {
     swing: Swing,
     /// What it shares with other brokers, as configured.
     sharings: BTreeMap<ActorId, Sharing>,
+    /// With which brokers it passes on requests, as configured.
+    neighbours: BTreeMap<ActorId, Neighbour>,
+    /// How far requests of its guests are passed on.
+    reach: Reach,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,6 +117,8 @@ enum Obligation {
     Common(PeerObligation),
     /// A guest is to state the hosts of a service anew, of which this is the last revision.
     HostsChanged(ActorId, u64),
+    /// A request is passed on to another broker.
+    Pass(RequestId),
 }
 
 /// A ticket that was cut.
@@ -173,6 +181,8 @@ struct Record {
     answer_by: Time,
     expires_at: Time,
     answered: Option<Cause>,
+    /// If it may be passed on, or was: its way.
+    route: Option<Route>,
 }
 
 /// What a request asks for, in short.
@@ -234,6 +244,8 @@ impl Broker {
             disclosures: Disclosures::default(),
             swing: Swing::default(),
             sharings: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            reach: Reach::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::delegating::Delegated;
+use super::forwarding::Neighbours;
 use super::giving_back::Returning;
 use super::hosts::KnownHosts;
 use super::machine;
@@ -67,6 +68,8 @@ pub(crate) struct State {
     pub(super) sharings: Sharings,
     /// Whether it sells nothing.
     pub(super) is_drained: bool,
+    /// With which brokers it passes on requests.
+    pub(super) neighbours: Neighbours,
 }
 
 impl State {
@@ -80,6 +83,8 @@ impl State {
                 offers.iter().flatten().nth(issued.place).map(|(_, ticket)| ticket)
             }
             machine::State::Open { .. }
+            | machine::State::Passed { .. }
+            | machine::State::Brought { .. }
             | machine::State::Planned { .. }
             | machine::State::Refused { .. } => None,
         }

@@ -199,6 +199,12 @@ pub enum Refusal {
     /// The broker sells nothing for the time being.
     #[error("the broker sells nothing for now: it is drained")]
     Drained,
+    /// Others may have it, but not all that could be asked have said so.
+    #[error("nobody who answered has it, and these did not answer: {}", list(.brokers))]
+    Unheard {
+        /// The brokers that were not heard.
+        brokers: Vec<Name>,
+    },
 }
 
 /// What a quota limits.
@@ -278,6 +284,7 @@ impl Refusal {
             | Self::Entangled { .. }
             | Self::ModifyFailed(_)
             | Self::Drained
+            | Self::Unheard { .. }
             | Self::Quota { .. } => Outlook::Later,
             Self::Ticket(_)
             | Self::Conflict(_)
@@ -295,9 +302,10 @@ impl Refusal {
     /// last what can never be, what another request can mend before what it cannot.
     pub fn rank(&self) -> u8 {
         match self {
-            Self::Busy { earliest: Some(_), .. } => 15,
-            Self::Busy { earliest: None, .. } => 14,
-            Self::Beyond { .. } => 13,
+            Self::Busy { earliest: Some(_), .. } => 16,
+            Self::Busy { earliest: None, .. } => 15,
+            Self::Beyond { .. } => 14,
+            Self::Unheard { .. } => 13,
             Self::Quota { .. } => 12,
             Self::SetupFailed { .. } | Self::ModifyFailed(_) | Self::Lapsed(_) => 11,
             Self::Overloaded | Self::Undecided(_) | Self::Drained => 10,
@@ -350,6 +358,7 @@ impl Refusal {
             Self::Entangled { .. } => "entangled",
             Self::NoToken { .. } => "no-token",
             Self::Drained => "drained",
+            Self::Unheard { .. } => "unheard",
         }
     }
 }

@@ -13,7 +13,9 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::Ledger;
 use tenure_core::ticket::link::{DelegationId, Generation, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::hosts::Hosts;
+use tenure_core::wire::message::{Message, Sealed};
 use tenure_core::wire::need::Need;
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::request::Request;
@@ -116,6 +118,23 @@ impl BrokerModel {
     pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
         match fact {
             Fact::Requested(fact) => Ok(self.requested(me, &fact.request)),
+            Fact::RequestHanded(fact) => {
+                let request = request_in(&fact.handover.sealed)?;
+                Ok(self.requested(me, &request))
+            }
+            Fact::RequestPassed(fact) => {
+                let passed = Event::Passed(fact.to, fact.until);
+                Ok(vec![self.step(me, fact.request, passed)?])
+            }
+            Fact::PassLapsed(fact) => Ok(vec![self.step(me, fact.request, Event::CameBack)?]),
+            Fact::PassAnswered(fact) => match &fact.outcome {
+                Outcome::Granted(tickets) => {
+                    self.answered(me, fact.request, Event::Brought(tickets.clone()))
+                }
+                Outcome::Refused(_) | Outcome::Seen => {
+                    Ok(vec![self.step(me, fact.request, Event::CameBack)?])
+                }
+            },
             Fact::TicketsCut(fact) => {
                 self.cut(fact.request, &fact.tickets);
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
@@ -150,7 +169,8 @@ impl BrokerModel {
                 let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
                 let from = record.word();
                 record.forgotten = true;
-                self.open -= usize::from(matches!(record.state, State::Open { .. }));
+                let open = matches!(record.state, State::Open { .. } | State::Passed { .. });
+                self.open -= usize::from(open);
                 Ok(vec![change(me, id, from, NOTHING)])
             }
             Fact::DelegationTaken(_)
@@ -334,6 +354,14 @@ impl BrokerModel {
             self.held.insert((until, id));
         }
         Ok(change(me, id, from, record.state.word()))
+    }
+}
+
+/// The request that a message is.
+fn request_in(sealed: &Sealed) -> Result<Request, Unfounded> {
+    match sealed.peek().map(|envelope| envelope.message) {
+        Ok(Message::Request(request)) => Ok(request),
+        Ok(_) | Err(_) => Err(unfounded("a request that is handed on")),
     }
 }
 

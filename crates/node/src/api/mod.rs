@@ -41,6 +41,7 @@ mod service_plan;
 mod service_watch;
 mod service_warnings;
 mod service_why;
+mod forwarding;
 mod sharing;
 mod site_view;
 mod tickets;
@@ -86,6 +87,7 @@ pub use broker_view::{BrokerView, QuotaView, RequestView};
 pub use connection::{Limits, serve};
 pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use delegation_view::DelegationView;
+pub use forwarding::{AcceptRequest, NeighbourRequest, NeighbourView};
 pub use keys::{KeyView, KeysView};
 pub use leases::{MAX_LEASES, More, WantedLeases};
 pub use member::MemberView;
@@ -326,6 +328,13 @@ pub enum Request {
     },
     /// A broker shares units with another one from now on, or other ones: a list of [`SharingView`].
     Share(Box<ShareRequest>),
+    /// With which brokers requests are passed on: a list of [`NeighbourView`].
+    Neighbours {
+        /// One broker; all unless set.
+        broker: Option<Name>,
+    },
+    /// What is agreed with another broker on requests is set: a list of [`NeighbourView`].
+    SetNeighbour(Box<NeighbourRequest>),
     /// Whether brokers sell, and what they have sold: a list of [`SellingView`].
     Selling {
         /// One broker; all unless set.

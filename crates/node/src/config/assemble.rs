@@ -14,7 +14,6 @@ use tenure_config::{ConfigError, PluginSpec};
 use tenure_core::actor::{Actor as _, Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
 use tenure_core::broker::quota::{Quota, Whose};
-use tenure_core::broker::sharing::Sharing;
 use tenure_core::mapper::registry::{self, MapperError, Registry};
 use tenure_core::model::identity::{ActorId, Signer};
 use tenure_core::model::name::Name;
@@ -330,7 +329,9 @@ impl Config {
                 let quotas = quotas(&self.brokers[name], keys);
                 let prices = self.brokers[name].prices.clone();
                 let disclosures = self.brokers[name].disclosures.clone();
-                let sharings = sharings(&self.brokers[name], keys);
+                let sharings = by_id(&self.brokers[name].sharings, keys);
+                let neighbours = by_id(&self.brokers[name].neighbours, keys);
+                let reach = self.brokers[name].reach;
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
@@ -338,6 +339,7 @@ impl Config {
                     let actor = actor.with_prices(prices.clone());
                     let actor = actor.with_disclosures(disclosures.clone());
                     let actor = actor.with_sharings(sharings.clone());
+                    let actor = actor.with_neighbours(neighbours.clone(), reach);
                     let actor = actor.with_swing(mapper.swing());
                     Ok(HostedActor::broker(actor, mapper))
                 };
@@ -476,10 +478,9 @@ fn quotas(broker: &super::Broker, keys: &ParticipantKeys) -> BTreeMap<Whose, Quo
     broker.quotas.iter().filter_map(quota).collect()
 }
 
-/// What is shared with others.
-fn sharings(broker: &super::Broker, keys: &ParticipantKeys) -> BTreeMap<ActorId, Sharing> {
-    let all = broker.sharings.iter();
-    all.filter_map(|(name, &sharing)| Some((keys.id(name)?, sharing))).collect()
+/// What is said of actors, by their ids.
+fn by_id<T: Clone>(named: &BTreeMap<Name, T>, keys: &ParticipantKeys) -> BTreeMap<ActorId, T> {
+    named.iter().filter_map(|(name, what)| Some((keys.id(name)?, what.clone()))).collect()
 }
 
 /// What a site has and delegates.

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use tenure_config::{
-    RawAttributes, RawBrokers, RawPlugin, RawPlugins, RawSharing, RawStacks, RawStock, RawStocks,
-    RawUnits, StockKind,
+    RawAccepted, RawAttributes, RawBrokers, RawPlugin, RawPlugins, RawSharing, RawStacks, RawStock,
+    RawStocks, RawUnits, StockKind,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosure;
@@ -111,6 +111,8 @@ pub(super) struct Broker {
     pub(super) disclose: BTreeMap<Spanned<Name>, Disclosure>,
     #[serde(default)]
     pub(super) peer: BTreeMap<Spanned<Name>, BrokerPeer>,
+    #[serde(default)]
+    pub(super) reach: RawReach,
 }
 
 /// What a broker has to do with another one.
@@ -118,6 +120,17 @@ pub(super) struct Broker {
 #[serde(deny_unknown_fields)]
 pub(super) struct BrokerPeer {
     pub(super) share: Option<RawSharing>,
+    #[serde(default)]
+    pub(super) forward: bool,
+    pub(super) accept: Option<RawAccepted>,
+}
+
+/// How far requests are passed on.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawReach {
+    pub(super) hops: Option<Spanned<u8>>,
+    pub(super) asks: Option<Spanned<u16>>,
 }
 
 #[derive(Deserialize)]

@@ -68,6 +68,7 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 | BrokerCommand::Return { .. }
                 | BrokerCommand::Recall { .. }
                 | BrokerCommand::Sell(_)
+                | BrokerCommand::SetNeighbour { .. }
                 | BrokerCommand::Keys(_)
                 | BrokerCommand::Peers(_) => false,
                 BrokerCommand::Delegate { .. } | BrokerCommand::Share { .. } => true,

@@ -50,6 +50,8 @@ pub(super) enum Act {
     Recall,
     /// An operator of a broker shares units with another one, or has it sell nothing, drawn by this number.
     Share(u64),
+    /// Two brokers agree on the requests of each other's guests, drawn by this number.
+    Forward(u64),
 }
 
 /// Where crashes strike.
@@ -129,6 +131,13 @@ impl World {
             let at = sharing.time(Time::ZERO, heal);
             plan.push((at, Act::Share(sharing.any())));
         }
+        let mut forwarding = Stream::Forwarding.sampler(self.chance);
+        if forwarding.percent(40) {
+            for _ in 0..forwarding.count(2, 12) {
+                let at = forwarding.time(Time::ZERO, heal);
+                plan.push((at, Act::Forward(forwarding.any())));
+            }
+        }
         let others = [
             (Act::Restart, sampler.count(2, 12)),
             (Act::Stock, sampler.count(0, 2)),
@@ -177,6 +186,7 @@ impl World {
             Act::Quota => self.set_quota(),
             Act::Recall => self.recall(),
             Act::Share(draw) => self.share(draw),
+            Act::Forward(draw) => self.forward(draw),
             Act::BurstBegins => {
                 self.watch.auditor.burst_begins();
                 Ok(())

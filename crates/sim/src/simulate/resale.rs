@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use tenure_core::actor::Role;
 use tenure_core::broker::Command as BrokerCommand;
+use tenure_core::broker::forwarding::{Accepted, Neighbour};
 use tenure_core::broker::sharing::Sharing;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -73,6 +74,26 @@ impl World {
             }
         };
         self.hand_in(who, Input::Command(command.into()))
+    }
+
+    /// Operators of two brokers agree, or end to, that the one passes requests on to the other. They may differ.
+    pub(super) fn forward(&mut self, draw: u64) -> Result<(), Violation> {
+        let brokers = self.of_role(Role::Broker);
+        let Some(&who) = brokers.get(below(draw, brokers.len())) else { return Ok(()) };
+        let others: Vec<usize> = brokers.iter().copied().filter(|other| *other != who).collect();
+        let Some(&other) = others.get(below(draw >> 8, others.len())) else { return Ok(()) };
+        let longest = (draw >> 16).is_multiple_of(4).then_some(self.setting.term);
+        let accepted = Accepted { longest, ..Accepted::default() };
+        let forward = !(draw >> 24).is_multiple_of(4);
+        let accept = Some(accepted).filter(|_| !(draw >> 32).is_multiple_of(4));
+        let back = (draw >> 40).is_multiple_of(2);
+        let [one, another] = [who, other].map(|broker| self.participants[broker].id);
+        let neighbour = Neighbour { forward, accept: accept.clone().filter(|_| back) };
+        let command = BrokerCommand::SetNeighbour { with: another, neighbour };
+        self.hand_in(who, Input::Command(command.into()))?;
+        let neighbour = Neighbour { forward: back, accept };
+        let command = BrokerCommand::SetNeighbour { with: one, neighbour };
+        self.hand_in(other, Input::Command(command.into()))
     }
 
     /// Nothing is shared any more, and all sell.

@@ -51,6 +51,7 @@ pub(super) enum Stream {
     Several,
     Services,
     Sharing,
+    Forwarding,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -80,6 +81,7 @@ impl Stream {
                 Self::Family(family) => 16 + family as u64,
                 Self::Strikes(family) => 64 + family as u64,
                 Self::Sharing => 128,
+                Self::Forwarding => 129,
             },
         )
     }

@@ -14,7 +14,7 @@ use crate::live::availability::AvailabilityArgs;
 use crate::live::delegation;
 use crate::live::recall::RecallArgs;
 use crate::live::removal::RemoveArgs;
-use crate::live::sharing;
+use crate::live::{forwarding, sharing};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
@@ -142,6 +142,9 @@ pub(crate) enum BrokerCommand {
     Share(sharing::ShareArgs),
     Unshare(sharing::UnshareArgs),
     Shares(sharing::SharesArgs),
+    Forward(forwarding::ForwardArgs),
+    Accept(forwarding::AcceptArgs),
+    Routes(forwarding::RoutesArgs),
     Drain(sharing::DrainArgs),
     Resume(sharing::ResumeArgs),
     Delegate(delegation::OfBroker),
