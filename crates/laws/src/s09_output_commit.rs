@@ -394,8 +394,7 @@ fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bo
             | Some(AtBroker::Returned { tickets: cut })
             | Some(AtBroker::Brought { tickets: cut })) = state
             else {
-                // Of another broker, whose answer came late.
-                return !binding && request.origin == to;
+                return false;
             };
             cut == tickets && request.origin == to
         }

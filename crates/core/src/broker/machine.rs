@@ -144,7 +144,9 @@ impl State {
             (Self::Open { request, .. }, Event::Passed(to, until)) => {
                 Self::Passed { request, to, until }
             }
-            (Self::Passed { .. }, Event::Brought(tickets)) => Self::Brought { tickets },
+            (Self::Open { .. } | Self::Passed { .. }, Event::Brought(tickets)) => {
+                Self::Brought { tickets }
+            }
             (Self::Passed { request, .. }, Event::CameBack) => {
                 Self::Open { request, waiting: None }
             }
@@ -171,11 +173,7 @@ impl State {
             (state @ Self::Granted { .. }, Event::PartCredited) => state,
             (
                 Self::Open { .. },
-                Event::Credited(_)
-                | Event::PartCredited
-                | Event::Accepted(_)
-                | Event::Brought(_)
-                | Event::CameBack,
+                Event::Credited(_) | Event::PartCredited | Event::Accepted(_) | Event::CameBack,
             )
             | (
                 Self::Passed { .. },

@@ -3,7 +3,7 @@
 use super::route::Route;
 use crate::actor::{Emit as _, Role, dropped};
 use crate::broker::facts::{RequestHanded, RequestSealed};
-use crate::broker::machine::{State, Tickets};
+use crate::broker::machine::State;
 use crate::broker::{Broker, Output, Record};
 use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
@@ -182,19 +182,6 @@ impl Broker {
         let record = self.state.requests.get(&id);
         let open = record.filter(|record| matches!(record.state, State::Open { .. }));
         self.index.routed(id, open.and_then(|record| record.route.as_ref()));
-    }
-
-    /// By which message tickets of a request go to who has asked for it.
-    pub(in crate::broker) fn grant_message(
-        &self,
-        id: RequestId,
-        record: &Record,
-        tickets: Tickets,
-    ) -> (ActorId, Message) {
-        match record.handed_by() {
-            None => (id.origin, Message::Granted { request: id, tickets }),
-            Some(from) => (from, record.back(id, Outcome::Granted(tickets))),
-        }
     }
 }
 

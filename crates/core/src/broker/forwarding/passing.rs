@@ -108,7 +108,14 @@ impl Broker {
         let id = back.request;
         let request = match self.request(id) {
             Some(State::Passed { request, to, .. }) if *to == from => Arc::clone(request),
-            Some(_) => return self.brought_late(now, back, out),
+            // Tickets are welcome as long as it is not answered, though their broker was given up.
+            Some(State::Open { request, .. } | State::Passed { request, .. })
+                if matches!(back.outcome, Outcome::Granted(_)) && self.was_asked(id, from) =>
+            {
+                Arc::clone(request)
+            }
+            // What was cut for it now is reclaimed by who has cut it.
+            Some(_) => return,
             None => return out.problems.push(dropped("handed-back", "no such request is known")),
         };
         if let Outcome::Granted(tickets) = &back.outcome
@@ -124,6 +131,13 @@ impl Broker {
         }
     }
 
+    /// Whether a request was passed on to a broker that has not answered.
+    fn was_asked(&self, id: RequestId, broker: ActorId) -> bool {
+        let route = self.state.requests.get(&id).and_then(|record| record.route.as_ref());
+        let mut trail = route.into_iter().flat_map(|route| &route.tried.trail);
+        trail.any(|hop| hop.broker == broker && hop.said == Said::Nothing)
+    }
+
     /// Whether tickets are what a guest has asked for, and its own.
     fn check_brought(&mut self, request: &Request, tickets: &Tickets) -> Result<(), String> {
         let holder = request.id.origin;
@@ -133,18 +147,6 @@ impl Broker {
         }
         let met = request.is_met_with(tickets);
         met.then_some(()).ok_or_else(|| "the tickets are not what was asked for".to_owned())
-    }
-
-    /// Tickets that came when they were not waited for any more go on to who wants them, or gives them back.
-    fn brought_late(&self, now: Time, back: HandedBack, out: &mut Output) {
-        let id = back.request;
-        let Some(record) = self.state.requests.get(&id) else { return };
-        if let State::Brought { .. } = &record.state {
-            return;
-        }
-        let Outcome::Granted(tickets) = back.outcome else { return };
-        let (to, message) = self.grant_message(id, record, tickets);
-        out.replies.push(self.base.volatile(to, now, message));
     }
 
     pub(in crate::broker) fn pass_answered(
