@@ -51,7 +51,7 @@ use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedL
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::endorsement::{Endorsement, SignedEndorsement};
-use tenure_core::wire::handover::{Handover, Hop, Outcome, Said};
+use tenure_core::wire::handover::{Handover, Hop, HopAnswer, Outcome};
 use tenure_core::wire::hosts::{Contest, ForeignClaim, HostClaim, HostLease, Hosts};
 use tenure_core::wire::invitation::{
     Invitation, JoinFault, Permission, Permissions, SignedInvitation,
@@ -768,7 +768,7 @@ fn forwarding_facts(p: &Parts) -> Vec<broker::Fact> {
             outcome: Outcome::Granted(vec![(0, p.ticket.clone())]),
             trail: vec![Hop {
                 broker: other,
-                said: Said::Refused(Refusal::Forbidden),
+                said: HopAnswer::Refused(Refusal::Forbidden),
                 took: Span::SECOND,
             }],
         }

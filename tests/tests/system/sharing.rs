@@ -86,6 +86,8 @@ fn a_drained_campus_sells_nothing_and_its_leases_go_on() {
     let drained = deployment.json("broker drain campus --wait --timeout 1m");
     assert_eq!(drained[0]["tickets"], 0);
 
+    // It sells again once it has been lent units again.
     assert_eq!(deployment.json("broker resume campus")[0]["sells"], true);
+    becomes(&deployment, "lab-a", json!([3, 0]));
     deployment.json("lease request 1 node --for 30m --broker campus --wait");
 }

@@ -88,14 +88,14 @@ pub struct Hop {
     /// The broker.
     pub broker: ActorId,
     /// What it said in the end.
-    pub said: Said,
+    pub said: HopAnswer,
     /// How long whoever asked it waited for that.
     pub took: Span,
 }
 
 /// What a broker said of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Said {
+pub enum HopAnswer {
     /// It has granted it.
     Granted,
     /// It has refused it.

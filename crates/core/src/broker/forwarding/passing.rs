@@ -11,7 +11,7 @@ use crate::broker::{Broker, Obligation, Output, Record};
 use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
-use crate::wire::handover::{HandedBack, Handover, Hop, Outcome, Said};
+use crate::wire::handover::{HandedBack, Handover, Hop, HopAnswer, Outcome};
 use crate::wire::message::Message;
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
@@ -135,7 +135,7 @@ impl Broker {
     fn was_asked(&self, id: RequestId, broker: ActorId) -> bool {
         let route = self.state.requests.get(&id).and_then(|record| record.route.as_ref());
         let mut trail = route.into_iter().flat_map(|route| &route.tried.trail);
-        trail.any(|hop| hop.broker == broker && hop.said == Said::Nothing)
+        trail.any(|hop| hop.broker == broker && hop.said == HopAnswer::Nothing)
     }
 
     /// Whether tickets are what a guest has asked for, and its own.
@@ -156,9 +156,9 @@ impl Broker {
     ) -> Result<(), BadFact> {
         let PassAnswered { request: id, from, outcome, trail } = fact;
         let said = match outcome {
-            Outcome::Granted(_) => Said::Granted,
-            Outcome::Refused(refusal) => Said::Refused(refusal.clone()),
-            Outcome::Seen => Said::Seen,
+            Outcome::Granted(_) => HopAnswer::Granted,
+            Outcome::Refused(refusal) => HopAnswer::Refused(refusal.clone()),
+            Outcome::Seen => HopAnswer::Seen,
         };
         self.note_hop(*id, (*from, said), at, trail);
         self.state.pending.settle(&Obligation::Pass(*id));
@@ -179,7 +179,7 @@ impl Broker {
         id: RequestId,
     ) -> Result<(), BadFact> {
         if let Some(&State::Passed { to, .. }) = self.request(id) {
-            self.note_hop(id, (to, Said::Nothing), at, &[]);
+            self.note_hop(id, (to, HopAnswer::Nothing), at, &[]);
         }
         self.state.pending.settle(&Obligation::Pass(id));
         self.moved(id, at, Event::CameBack)
@@ -188,7 +188,7 @@ impl Broker {
     fn note_hop(
         &mut self,
         id: RequestId,
-        (broker, said): (ActorId, Said),
+        (broker, said): (ActorId, HopAnswer),
         at: Time,
         below: &[Hop],
     ) {

@@ -9,7 +9,7 @@ use super::Reach;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::time::Time;
-use crate::wire::handover::{Handover, Hop, Said};
+use crate::wire::handover::{Handover, Hop, HopAnswer};
 use crate::wire::message::Sealed;
 use crate::wire::refusal::Refusal;
 
@@ -71,14 +71,14 @@ impl Tried {
     /// if all of `neighbours` say so: one that was not heard, or not asked, may have it.
     pub fn best(&self, own: Refusal, neighbours: &[(Name, ActorId)]) -> Refusal {
         let said = |who: ActorId| {
-            self.trail.iter().any(|hop| hop.broker == who && hop.said != Said::Nothing)
+            self.trail.iter().any(|hop| hop.broker == who && hop.said != HopAnswer::Nothing)
         };
         let unheard = neighbours.iter().filter(|(_, who)| !said(*who) && !self.is_before(*who));
         let brokers: Vec<Name> = unheard.map(|(name, _)| name.clone()).collect();
         let unheard = Some(Refusal::Unheard { brokers: brokers.clone() });
         let refused = self.trail.iter().filter_map(|hop| match &hop.said {
-            Said::Refused(refusal) => Some(refusal.clone()),
-            Said::Granted | Said::Seen | Said::Nothing => None,
+            HopAnswer::Refused(refusal) => Some(refusal.clone()),
+            HopAnswer::Granted | HopAnswer::Seen | HopAnswer::Nothing => None,
         });
         let all = refused.chain(unheard.filter(|_| !brokers.is_empty()));
         all.fold(own, better)
