@@ -120,6 +120,7 @@ impl Broker {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of message")]
     pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
         let Some(envelope) = self.open(now, sealed, out) else { return };
         let from = envelope.header.from;

@@ -128,6 +128,7 @@ impl State {
     }
 
     /// The next state.
+    #[allow(clippy::too_many_lines, reason = "a line or two for each state and event")]
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
         let illegal = Illegal { machine: "broker", state: self.word(), event: event.word() };
         Ok(match (self, event) {

@@ -118,23 +118,10 @@ impl BrokerModel {
     pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
         match fact {
             Fact::Requested(fact) => Ok(self.requested(me, &fact.request)),
-            Fact::RequestHanded(fact) => {
-                let request = request_in(&fact.handover.sealed)?;
-                Ok(self.requested(me, &request))
-            }
-            Fact::RequestPassed(fact) => {
-                let passed = Event::Passed(fact.to, fact.until);
-                Ok(vec![self.step(me, fact.request, passed)?])
-            }
-            Fact::PassLapsed(fact) => Ok(vec![self.step(me, fact.request, Event::CameBack)?]),
-            Fact::PassAnswered(fact) => match &fact.outcome {
-                Outcome::Granted(tickets) => {
-                    self.answered(me, fact.request, Event::Brought(tickets.clone()))
-                }
-                Outcome::Refused(_) | Outcome::Seen => {
-                    Ok(vec![self.step(me, fact.request, Event::CameBack)?])
-                }
-            },
+            Fact::RequestHanded(_)
+            | Fact::RequestPassed(_)
+            | Fact::PassLapsed(_)
+            | Fact::PassAnswered(_) => self.passed_on(me, fact),
             Fact::TicketsCut(fact) => {
                 self.cut(fact.request, &fact.tickets);
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
@@ -197,6 +184,30 @@ impl BrokerModel {
                 self.told.insert(fact.delegation, fact.told.clone());
                 Ok(Vec::new())
             }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// A request goes from one broker to another, or comes back.
+    fn passed_on(&mut self, me: ActorId, fact: &Fact) -> Folded {
+        match fact {
+            Fact::RequestHanded(fact) => {
+                let request = request_in(&fact.handover.sealed)?;
+                Ok(self.requested(me, &request))
+            }
+            Fact::RequestPassed(fact) => {
+                let passed = Event::Passed(fact.to, fact.until);
+                Ok(vec![self.step(me, fact.request, passed)?])
+            }
+            Fact::PassLapsed(fact) => Ok(vec![self.step(me, fact.request, Event::CameBack)?]),
+            Fact::PassAnswered(fact) => match &fact.outcome {
+                Outcome::Granted(tickets) => {
+                    self.answered(me, fact.request, Event::Brought(tickets.clone()))
+                }
+                Outcome::Refused(_) | Outcome::Seen => {
+                    Ok(vec![self.step(me, fact.request, Event::CameBack)?])
+                }
+            },
             _ => Ok(Vec::new()),
         }
     }

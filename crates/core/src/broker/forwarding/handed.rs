@@ -10,7 +10,7 @@ use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
 use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::wire::handover::{HandedBack, Handover, Outcome};
-use crate::wire::message::{Message, Sealed};
+use crate::wire::message::{Envelope, Message, Sealed};
 use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
@@ -204,8 +204,8 @@ impl Record {
 
 /// The request that a message is.
 fn request_in(sealed: &Sealed) -> Option<Request> {
-    match sealed.peek().ok()?.message {
-        Message::Request(request) => Some(request),
-        _ => None,
-    }
+    let Envelope { message: Message::Request(request), .. } = sealed.peek().ok()? else {
+        return None;
+    };
+    Some(request)
 }

@@ -92,9 +92,9 @@ impl Tried {
 
 /// Of two refusals the one to pass on: if both say when, the earlier.
 fn better(one: Refusal, other: Refusal) -> Refusal {
-    let earliest = |refusal: &Refusal| match refusal {
-        Refusal::Busy { earliest, .. } => earliest.map(std::cmp::Reverse),
-        _ => None,
+    let earliest = |refusal: &Refusal| {
+        let Refusal::Busy { earliest, .. } = refusal else { return None };
+        earliest.map(std::cmp::Reverse)
     };
     match one.rank().cmp(&other.rank()).then(earliest(&one).cmp(&earliest(&other))) {
         std::cmp::Ordering::Less => other,
