@@ -1,7 +1,6 @@
 //! What tests share in which adapters meet real software.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -50,10 +49,15 @@ pub(crate) fn adoptable_units(folder: &Path) -> String {
 }
 
 /// Writes a program, and answers its path.
+///
+/// Another process does it: a file that this one has open to write may be open for a moment in what another test
+/// starts, too, and cannot be run as long as it is.
 pub(crate) fn program(folder: &Path, name: &str, text: &str) -> String {
-    let path = folder.join(name);
-    fs::write(&path, text).expect("a file");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
+    let (plain, path) = (folder.join(format!("{name}.text")), folder.join(name));
+    fs::write(&plain, text).expect("a file");
+    let mut install = Command::new("install");
+    let installed = install.args(["-m", "755"]).arg(&plain).arg(&path).status();
+    assert!(installed.is_ok_and(|status| status.success()), "{} is not installed", path.display());
     path.display().to_string()
 }
 
