@@ -70,8 +70,6 @@ pub(crate) mod links;
 mod inventory;
 #[path = "system/faults.rs"]
 mod faults;
-#[path = "system/sharing.rs"]
-mod sharing;
 #[path = "system/simulate.rs"]
 mod simulate;
 #[path = "system/deployment.rs"]

@@ -49,7 +49,6 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::NoSla(_)
         | Error::NotAnswered(_)
         | Error::NotFreed { .. }
-        | Error::NotEmptied { .. }
         | Error::NotJoined(_)
         | Error::Run(_)
         | Error::Executor(_)
@@ -168,7 +167,6 @@ struct Facts {
 }
 
 impl Facts {
-    #[allow(clippy::too_many_lines, reason = "a line for each kind of error")]
     fn of(error: &Error) -> Self {
         let mut facts = Self {
             version: VERSION,
@@ -221,7 +219,6 @@ impl Facts {
             | Error::NoSla(_)
             | Error::NotAnswered(_)
             | Error::NotFreed { .. }
-            | Error::NotEmptied { .. }
             | Error::NotJoined(_)
             | Error::Run(_)
             | Error::Executor(_)

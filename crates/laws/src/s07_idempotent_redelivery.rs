@@ -316,7 +316,6 @@ fn question(message: &Message) -> Option<Hash> {
         Message::Returned { ticket, number, .. } | Message::Modified { ticket, number, .. } => codec::encode(&(ticket, number)),
         Message::Reclaimed { ticket, .. } => codec::encode(ticket),
         Message::Credited { receipts } => codec::encode(receipts),
-        Message::HandedBack(back) => codec::encode(&back.request),
         Message::Refused { subject, .. } => codec::encode(subject),
         // Where a request stands in a queue changes, and how a recall does.
         Message::Recall { .. }
@@ -347,7 +346,6 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::HostsNoted { .. }
         | Message::HostsChanged { .. }
         | Message::Restate { .. }
-        | Message::HandOver(_)
         | Message::Join(_)
         | Message::Joined { fault: Some(_), .. } => return None,
         Message::Joined { number, fault: None } => codec::encode(number),

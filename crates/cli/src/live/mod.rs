@@ -19,8 +19,6 @@ pub(crate) mod print;
 mod proof;
 mod recall;
 mod removal;
-mod forwarding;
-mod sharing;
 mod report;
 mod service;
 mod split;

@@ -4,7 +4,6 @@ pub mod admission;
 pub mod batch;
 pub mod credentials;
 pub mod endorsement;
-pub mod handover;
 pub mod hosts;
 pub mod inquiry;
 pub mod invitation;

@@ -67,11 +67,9 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 BrokerCommand::SetQuota { .. }
                 | BrokerCommand::Return { .. }
                 | BrokerCommand::Recall { .. }
-                | BrokerCommand::Sell(_)
-                | BrokerCommand::SetNeighbour { .. }
                 | BrokerCommand::Keys(_)
                 | BrokerCommand::Peers(_) => false,
-                BrokerCommand::Delegate { .. } | BrokerCommand::Share { .. } => true,
+                BrokerCommand::Delegate { .. } => true,
             },
             Command::SiteAuthority(command) => match command {
                 SiteCommand::Reset { .. }

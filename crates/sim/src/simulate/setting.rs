@@ -50,8 +50,6 @@ pub(super) enum Stream {
     Plans,
     Several,
     Services,
-    Sharing,
-    Forwarding,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -80,8 +78,6 @@ impl Stream {
                 Self::Services => 15,
                 Self::Family(family) => 16 + family as u64,
                 Self::Strikes(family) => 64 + family as u64,
-                Self::Sharing => 128,
-                Self::Forwarding => 129,
             },
         )
     }

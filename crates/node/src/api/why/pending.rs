@@ -111,8 +111,6 @@ impl LeaseRefs {
             | Message::HostsNoted { .. }
             | Message::HostsChanged { .. }
             | Message::Restate { .. }
-            | Message::HandOver(_)
-            | Message::HandedBack(_)
             | Message::Join(_)
             | Message::Joined { .. } => false,
         }
