@@ -109,15 +109,16 @@ fn measure(from: &str, to: &(String, String)) -> Option<f64> {
 }
 
 /// What is sent has these rates. Of a rate, headers take some; of the bucket at the beginning, there is some more. A
-/// machine that is busy with other things can be too slow, so it is measured again, twice at most.
+/// machine that is busy with other things can be too slow, so it is measured again, twice at most; too fast it is never.
 fn keeps<const N: usize>(measure: impl Fn() -> [f64; N], rates: [f64; N]) {
-    let keep = || {
+    let reached = || {
         let measured = measure();
         println!("{measured:.1?} of {rates:?} Mbit/s");
-        let mut all = measured.iter().zip(rates);
-        all.all(|(measured, rate)| (rate * 0.85..=rate * 1.03).contains(measured))
+        let below = measured.iter().zip(rates).all(|(measured, rate)| *measured <= rate * 1.03);
+        assert!(below, "{measured:?} of {rates:?} Mbit/s");
+        measured.iter().zip(rates).all(|(measured, rate)| *measured >= rate * 0.85)
     };
-    assert!((0..3).any(|_| keep()), "other rates than {rates:?} Mbit/s");
+    assert!((0..3).any(|_| reached()), "less than {rates:?} Mbit/s");
 }
 
 #[test]
