@@ -31,6 +31,8 @@ mod keys;
 mod peers;
 #[path = "scenarios/operators.rs"]
 mod operators;
+#[path = "scenarios/sharing.rs"]
+mod sharing;
 #[path = "scenarios/show.rs"]
 mod show;
 #[path = "scenarios/gates.rs"]
@@ -108,6 +110,8 @@ scripts! {
     close_while_leaving
     close_while_priming
     close_with_leave_unanswered
+    co_allocation
+    co_allocation_without_links
     contiguous_leases
     counter_offer_taken
     crash_before_it_is_written
@@ -123,9 +127,8 @@ scripts! {
     delegation_grows
     delegation_renewed
     dishonest_requests
-    co_allocation
-    co_allocation_without_links
     divisible_stock
+    drained_broker
     drained_by
     drained_units
     early_redeem
@@ -147,6 +150,8 @@ scripts! {
     flex_refused
     flex_survives_crashes
     flex_with_a_victim
+    forwarding
+    forwarding_answers
     forged_receipt
     fragile
     group_comes_back
@@ -163,14 +168,19 @@ scripts! {
     join_refused_too_few
     joined_in_order
     kept_ticket
+    key_revoked
+    keys_learned_by_ticket
+    keys_rotated
     late_mapper
     lease_grows
+    leases_packed
     leave_called_back
     leave_fails
     leave_hastened
     leave_hastened_by_recall
     leave_never_answered
     mapper_asleep
+    mapper_at_a_gate
     modified_then_recalled
     modify
     modify_fails
@@ -182,9 +192,16 @@ scripts! {
     over_issue
     over_issue_excused
     overbooked
+    packages_fail
+    packages_in_order
+    packages_leased
+    packages_leased_through_crashes
+    packages_planned
+    packages_survive_crashes
     part_split_too_far
     past_tenancy
     pause_longer_than_a_term
+    peers_by_invitation
     plan
     prices
     queue_served
@@ -217,51 +234,41 @@ scripts! {
     rest_refused
     revision_after_all_was_forgotten
     second_stage
-    service_follows_slos
+    sequence_lost
     service_advice
     service_asks_again
     service_blacklists_a_unit
     service_claims_a_host_of_another
     service_claims_a_host_of_another_guest
-    statements_after_a_restart
-    service_has_static_units
+    service_equals_take_turns
+    service_follows_slos
+    service_freed_units_are_kept
     service_gives_idle_units_back
+    service_has_static_units
     service_lends_a_part
-    service_refuses_a_leave
-    service_refuses_a_leave_before_it_shrinks
     service_loses_least_work
-    service_takes_from_another
-    service_wants_a_named_unit
     service_order_cancelled
     service_orders_advised
-    service_equals_take_turns
-    service_freed_units_are_kept
-    sequence_lost
+    service_refuses_a_leave
+    service_refuses_a_leave_before_it_shrinks
+    service_takes_from_another
+    service_wants_a_named_unit
     settings_changed
-    keys_rotated
-    key_revoked
-    keys_learned_by_ticket
-    peers_by_invitation
-    leases_packed
-    packages_in_order
-    packages_leased
-    packages_leased_through_crashes
-    packages_planned
-    packages_fail
-    packages_survive_crashes
-    stolen_key
     setup_outlasts_the_term
     several_brokers
-    several_brokers_next_start
     several_brokers_accept_lost
     several_brokers_crashes
+    several_brokers_next_start
     several_brokers_setup_fails
     share_shrinks
+    sharing
     sold_cannot_go_back
     stack_sold_twice
     stacks
+    statements_after_a_restart
     stock_added
     stock_withdrawn
+    stolen_key
     stolen_ticket
     successor_waits_for_setup
     the_same_answer_again
@@ -278,7 +285,6 @@ scripts! {
     usage_of_six_units
     what_is_free
     workers_after_master
-    mapper_at_a_gate
     wrong_site
 }
 

@@ -70,6 +70,8 @@ pub(crate) mod links;
 mod inventory;
 #[path = "system/faults.rs"]
 mod faults;
+#[path = "system/sharing.rs"]
+mod sharing;
 #[path = "system/simulate.rs"]
 mod simulate;
 #[path = "system/deployment.rs"]

@@ -191,6 +191,16 @@ pub(crate) enum Error {
         /// How long it was waited for.
         after: Span,
     },
+    /// It was waited in vain until a broker has nothing out.
+    #[error("after {after}, {left}; leases go on to their end")]
+    NotEmptied {
+        /// The broker.
+        broker: String,
+        /// What is left.
+        left: String,
+        /// How long it was waited for.
+        after: Span,
+    },
     /// A lease was waited for in vain.
     #[error("{lease} was not settled within {after}; it continues")]
     TimedOut {
@@ -300,6 +310,7 @@ impl Error {
             Self::NoPlan(_) | Self::Plan(PlanError::Infeasible(_)) => NO_SUCH,
             Self::TimedOut { .. }
             | Self::NotFreed { .. }
+            | Self::NotEmptied { .. }
             | Self::WithdrawnInTime { .. }
             | Self::NotTaken(_)
             | Self::NotAnswered(_)
@@ -430,6 +441,9 @@ impl Error {
                 "its guest has yet to give it back, or it is being cleaned (`tenure site show`); the same command goes on with it"
                     .to_owned(),
             ),
+            Self::NotEmptied { broker, .. } => Some(format!(
+                "`tenure broker shares {broker}` shows what is lent until when; the same command goes on waiting"
+            )),
             Self::TimedOut { lease, .. } => {
                 Some(format!("`tenure lease why {lease}` shows what it waits for"))
             }

@@ -49,6 +49,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::NoSla(_)
         | Error::NotAnswered(_)
         | Error::NotFreed { .. }
+        | Error::NotEmptied { .. }
         | Error::NotJoined(_)
         | Error::Run(_)
         | Error::Executor(_)
@@ -167,6 +168,7 @@ struct Facts {
 }
 
 impl Facts {
+    #[allow(clippy::too_many_lines, reason = "a line for each kind of error")]
     fn of(error: &Error) -> Self {
         let mut facts = Self {
             version: VERSION,
@@ -219,6 +221,7 @@ impl Facts {
             | Error::NoSla(_)
             | Error::NotAnswered(_)
             | Error::NotFreed { .. }
+            | Error::NotEmptied { .. }
             | Error::NotJoined(_)
             | Error::Run(_)
             | Error::Executor(_)

@@ -7,6 +7,8 @@ mod document;
 mod each;
 mod error;
 mod plugin;
+mod forwarding;
+mod sharing;
 mod stacks;
 mod stock;
 mod value;
@@ -18,7 +20,9 @@ use thiserror::Error;
 pub use document::{Files, RawPoint, Sources, points, points_of, read, text_of_first};
 pub use each::{EACH, by_actor};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
+pub use forwarding::RawAccepted;
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
+pub use sharing::{ALL, RawSharing};
 pub use stock::{
     MAX_UNITS, NODE, RawAttributes, RawBrokers, RawStacks, RawStock, RawStocks, RawUnits, Stock,
     StockKind, StockReader, Wrong, even_shares, known_broker, named_brokers, plan,

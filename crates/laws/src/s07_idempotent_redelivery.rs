@@ -316,6 +316,7 @@ fn question(message: &Message) -> Option<Hash> {
         Message::Returned { ticket, number, .. } | Message::Modified { ticket, number, .. } => codec::encode(&(ticket, number)),
         Message::Reclaimed { ticket, .. } => codec::encode(ticket),
         Message::Credited { receipts } => codec::encode(receipts),
+        Message::HandedBack(back) => codec::encode(&back.request),
         Message::Refused { subject, .. } => codec::encode(subject),
         // Where a request stands in a queue changes, and how a recall does.
         Message::Recall { .. }
@@ -346,6 +347,7 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::HostsNoted { .. }
         | Message::HostsChanged { .. }
         | Message::Restate { .. }
+        | Message::HandOver(_)
         | Message::Join(_)
         | Message::Joined { fault: Some(_), .. } => return None,
         Message::Joined { number, fault: None } => codec::encode(number),

@@ -111,6 +111,17 @@ impl Check for Checker {
                     format!("{} accepts request {id} again", scene.name())
                 })
             }
+            Fact::RequestHanded(fact) => {
+                self.lives(scene, subject(fact.request), tally)?;
+                let may_return = scene.model.participants.may_return(subject(fact.request));
+                let gone = record(&fact.request).is_none_or(|record| record.forgotten && may_return);
+                tally.check(gone, || {
+                    format!("{} takes request {} up again", scene.name(), fact.request)
+                })
+            }
+            Fact::RequestPassed(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PassAnswered(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PassLapsed(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::TicketsCut(fact) => {
                 self.lives(scene, subject(fact.request), tally)?;
                 let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);
@@ -144,7 +155,7 @@ impl Check for Checker {
             Fact::RequestForgotten(fact) => {
                 let end = record(&fact.request).map(|record| record.request.last_word());
                 // What was granted need not come back to be forgotten.
-                if record(&fact.request).is_some_and(|record| record.word() == "Granted") {
+                if record(&fact.request).is_some_and(|record| ["Granted", "Brought"].contains(&record.word())) {
                     self.over.insert(subject(fact.request), false);
                 }
                 self.forgotten(scene, subject(fact.request), end, tally)

@@ -13,6 +13,7 @@ use tenure_core::service_manager::request::State as AskedFor;
 use tenure_core::service_manager::machine::{AfterLeave, Change, PartReturn, State as AtGuest, UnitUse};
 use tenure_core::site_authority::machine::State as AtSite;
 use tenure_core::site_authority::unit;
+use tenure_core::wire::handover::{HandedBack, Handover, Outcome};
 use tenure_core::wire::hosts::{Contest, Hosts};
 use tenure_core::wire::need::Need;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
@@ -206,6 +207,13 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             is_recorded(scene, subject, refusal, offers)
         }
         Message::Refused { .. } => true,
+        Message::HandOver(handover) => {
+            model.brokers.get(&from).is_some_and(|broker| hands_over(broker, to, handover))
+        }
+        Message::HandedBack(back) => {
+            let broker = model.brokers.get(&from);
+            !binding || broker.is_some_and(|broker| hands_back(broker, back))
+        }
         Message::Join(join) => {
             let asked = (to, join.invitation.invitation.number);
             model.joins.get(&from).is_some_and(|joins| joins.asked.contains(&asked))
@@ -345,6 +353,36 @@ fn is_ready(site: &SiteModel, leased: &LeasedUnit) -> bool {
     })
 }
 
+/// Whether a broker passes a request on to another one.
+fn hands_over(broker: &BrokerModel, other: ActorId, handover: &Handover) -> bool {
+    let request = handover.sealed.peek().ok().and_then(|envelope| match envelope.message {
+        Message::Request(request) => Some(request.id),
+        _ => None,
+    });
+    let record = request.and_then(|request| broker.requests.get(&request));
+    record.is_some_and(|record| {
+        matches!(record.state, AtBroker::Passed { to, until, .. }
+            if to == other && until == handover.answer_by)
+    })
+}
+
+/// Whether a broker has answered a request so.
+fn hands_back(broker: &BrokerModel, back: &HandedBack) -> bool {
+    let record = broker.requests.get(&back.request);
+    match (record.map(|record| &record.state), &back.outcome) {
+        (
+            Some(
+                AtBroker::Granted { tickets, .. }
+                | AtBroker::Returned { tickets }
+                | AtBroker::Brought { tickets },
+            ),
+            Outcome::Granted(told),
+        ) => tickets == told,
+        (Some(AtBroker::Refused { refusal, .. }), Outcome::Refused(told)) => refusal == told,
+        (_, _) => false,
+    }
+}
+
 fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bool) -> bool {
     match message {
         Message::Delegated { delegation, generation } => {
@@ -353,7 +391,8 @@ fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bo
         Message::Granted { request, tickets } => {
             let state = broker.requests.get(request).map(|record| &record.state);
             let (Some(AtBroker::Granted { tickets: cut, .. })
-            | Some(AtBroker::Returned { tickets: cut })) = state
+            | Some(AtBroker::Returned { tickets: cut })
+            | Some(AtBroker::Brought { tickets: cut })) = state
             else {
                 return false;
             };

@@ -105,14 +105,9 @@ impl Check for Checker {
             Fact::DelegationAcknowledged(fact) => {
                 let id = DelegationId { issuer: scene.actor, number: fact.number };
                 let broker = scene.model.brokers.get(&scene.actor);
-                let generation = |ticket: &Ticket| {
-                    ticket.bottom().delegation.is_some_and(|known| {
-                        (known.delegation, known.generation) == (fact.number, fact.generation)
-                    })
-                };
-                let mut issued = broker.into_iter().flat_map(|broker| broker.issued.values());
-                let issued = issued.find(|(ticket, _)| generation(ticket));
-                let Some(holder) = issued.map(|(ticket, _)| ticket.bottom().holder) else {
+                let generation = (fact.number, fact.generation);
+                let Some(&holder) = broker.and_then(|broker| broker.issued_to.get(&generation))
+                else {
                     return Ok(());
                 };
                 self.record(scene, Promise::Delegated(holder, id, fact.generation), tally)

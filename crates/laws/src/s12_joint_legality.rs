@@ -107,7 +107,20 @@ impl Check for Checker {
 }
 
 impl Checker {
+    /// A request that is passed on is open, and what another broker has brought is granted, whatever comes back of it:
+    /// that only its issuer learns.
     fn allows(&self, model: &Model, joint: &Joint) -> bool {
+        let [guest, broker, site] = joint.words;
+        let like: &[_] = match broker {
+            "Passed" => &["Open"],
+            "Brought" => &["Granted", "Returned"],
+            _ => return self.allows_at_one_broker(model, joint),
+        };
+        let mut like = like.iter().map(|like| Joint { words: [guest, like, site], ..*joint });
+        like.any(|joint| self.allows_at_one_broker(model, &joint))
+    }
+
+    fn allows_at_one_broker(&self, model: &Model, joint: &Joint) -> bool {
         self.legal.contains(&joint.words)
             || self.is_like_another(joint)
             || model.participants.has_adversaries() && self.was_credited(joint.words)

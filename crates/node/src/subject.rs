@@ -175,6 +175,11 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         F::TicketsCut(fact) => Some(fact.request),
         F::RequestRefused(fact) => Some(fact.request),
         F::RequestQueued(fact) => Some(fact.request),
+        F::RequestSealed(fact) => Some(fact.request),
+        F::RequestHanded(fact) => Some(fact.request),
+        F::RequestPassed(fact) => Some(fact.request),
+        F::PassAnswered(fact) => Some(fact.request),
+        F::PassLapsed(fact) => Some(fact.request),
         F::OffersHeld(fact) => Some(fact.request),
         F::OfferAccepted(fact) => Some(fact.request),
         F::HoldEnded(fact) => Some(fact.request),
@@ -199,6 +204,11 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         | F::NeedNoted(_)
         | F::HostsNoted(_)
         | F::BoundsSet(_)
+        | F::SharingSet(_)
+        | F::LotOpened(_)
+        | F::SharingReviewed(_)
+        | F::SellingSet(_)
+        | F::NeighbourSet(_)
         | F::OrderPlaced(_)
         | F::OrderEnded(_)
         | F::OrdersAdvised(_)

@@ -131,6 +131,8 @@ impl FactIndex {
             | Message::HostsNoted { .. }
             | Message::HostsChanged { .. }
             | Message::Restate { .. }
+            | Message::HandOver(_)
+            | Message::HandedBack(_)
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Refused { .. } => true,
@@ -271,6 +273,16 @@ impl FactIndex {
             | broker::Fact::NeedNoted(_)
             | broker::Fact::HostsNoted(_)
             | broker::Fact::BoundsSet(_)
+            | broker::Fact::SharingSet(_)
+            | broker::Fact::LotOpened(_)
+            | broker::Fact::SharingReviewed(_)
+            | broker::Fact::SellingSet(_)
+            | broker::Fact::NeighbourSet(_)
+            | broker::Fact::RequestSealed(_)
+            | broker::Fact::RequestHanded(_)
+            | broker::Fact::RequestPassed(_)
+            | broker::Fact::PassAnswered(_)
+            | broker::Fact::PassLapsed(_)
             | broker::Fact::OrderPlaced(_)
             | broker::Fact::OrderEnded(_)
             | broker::Fact::OrdersAdvised(_)

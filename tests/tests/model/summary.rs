@@ -154,7 +154,9 @@ fn of_request(broker: &Broker, guest: usize, number: u64) -> LeaseStates {
         broker::State::Granted { tickets, .. } | broker::State::Returned { tickets } => {
             tickets.len()
         }
+        broker::State::Brought { tickets } => tickets.len(),
         broker::State::Open { .. }
+        | broker::State::Passed { .. }
         | broker::State::Held { .. }
         | broker::State::Planned { .. }
         | broker::State::Refused { .. } => 1,

@@ -11,6 +11,7 @@ use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
 use tenure_core::mapper::pack::Pack;
 use tenure_core::mapper::queue::Queue;
+use tenure_core::mapper::route::Routed;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::price::PRICE;
@@ -137,7 +138,7 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
                 };
                 let broker = Broker::new(setup.clone()).with_prices(prices.clone());
                 let broker = broker.with_swing(mapper.swing());
-                HostedActor::broker(broker, mapper)
+                HostedActor::broker(broker, Box::new(Routed(mapper)))
             })
         }
         Role::ServiceManager => {

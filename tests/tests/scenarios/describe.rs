@@ -28,6 +28,7 @@ use super::peers;
 use super::plans;
 use super::recall;
 use super::services;
+use super::sharing;
 use super::values::{
     because, configured, leased_units, modified, offered, offers, part, receipts, refusal, request,
     share, stacks, tickets, tickets_for, until, waiting,
@@ -407,7 +408,7 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
             let delegation = names.delegation(fact.delegation, 0);
             format!("{delegation}, {}", recall::told(names, &fact.told))
         }
-        Fact::MapperAnswered(_) | Fact::Woken(_) => return None,
+        Fact::MapperAnswered(_) | Fact::Woken(_) | Fact::SharingReviewed(_) => return None,
         _ => return services::of_broker(names, fact).or_else(|| below(names, broker, fact)),
     })
 }
@@ -441,7 +442,7 @@ fn below(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<Stri
             format!("{}, {why}", names.delegation(fact.delegation, 0))
         }
         Fact::ReturnCredited(fact) => names.delegation(fact.delegation, 0),
-        _ => return None,
+        _ => return sharing::describe(names, fact),
     })
 }
 

@@ -42,6 +42,7 @@ use super::plans;
 use super::recall;
 use super::script::{self, Args, Bad};
 use super::services;
+use super::sharing;
 use super::show;
 use super::world::World;
 
@@ -91,6 +92,13 @@ pub const COMMANDS: &[Known] = &[
         act: delegations::delegate,
     },
     Known { usage: "give back BROKER DELEGATION UNITS [from=TIME]", act: delegations::give_back },
+    Known {
+        usage: "share BROKER BROKER [units=N] [reserve=N] [notice=SPAN] [term=SPAN]",
+        act: sharing::share,
+    },
+    Known { usage: "forward BROKER BROKER [types=TYPE,..] [longest=SPAN]", act: sharing::forward },
+    Known { usage: "sell nothing BROKER", act: sharing::drain },
+    Known { usage: "sell again BROKER", act: sharing::resume },
     Known { usage: "add SITE NAME TYPE [rack=TEXT]", act: operators::add },
     Known { usage: "drain SITE UNIT [by=TIME]", act: operators::drain },
     Known { usage: "resume SITE UNIT", act: operators::resume },

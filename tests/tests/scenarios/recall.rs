@@ -14,6 +14,7 @@ use super::names::{self, Names};
 use super::peers;
 use super::script::{Args, Bad};
 use super::services;
+use super::sharing;
 use super::values::{receipts, refusal};
 use super::world::World;
 
@@ -141,6 +142,11 @@ pub fn message(names: &Names, message: &Message) -> String {
             services::contests(names, service, contests)
         }
         Message::Restate { needs, hosts } => services::restate(needs, hosts),
+        Message::HandOver(handover) => sharing::handover(names, handover),
+        Message::HandedBack(back) => {
+            let outcome = sharing::outcome(names, &back.outcome);
+            format!("{}: {outcome}", names.request(back.request))
+        }
         Message::Pong { asked } => format!("of {}", names::clock(*asked)),
         Message::Keys { number } | Message::KeysNoted { number } => number.to_string(),
         Message::Join(join) => peers::invitation(names, &join.invitation.invitation),

@@ -11,9 +11,11 @@ use tenure_core::actor::fact::Memo;
 use tenure_core::actor::order::Order;
 use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach};
 use tenure_core::broker::needs::ServiceId;
 use tenure_core::broker::orders::{OrderOutcome, UnitOrder};
 use tenure_core::broker::quota::{Quota, Source};
+use tenure_core::broker::sharing::Sharing;
 use tenure_core::driver::{Epoch, UnitId};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
@@ -49,6 +51,7 @@ use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, SignedL
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::endorsement::{Endorsement, SignedEndorsement};
+use tenure_core::wire::handover::{Handover, Hop, HopAnswer, Outcome};
 use tenure_core::wire::hosts::{Contest, ForeignClaim, HostClaim, HostLease, Hosts};
 use tenure_core::wire::invitation::{
     Invitation, JoinFault, Permission, Permissions, SignedInvitation,
@@ -704,6 +707,73 @@ fn resale_facts(p: &Parts) -> Vec<broker::Fact> {
         broker::PartReturned { delegation, receipts: vec![p.receipt.clone()] }.into(),
         broker::ReturnRefused { delegation, refusal: Refusal::TooLate(p.term.end()) }.into(),
         broker::ReturnCredited { delegation }.into(),
+        broker::SharingSet {
+            with: p.ticket.bottom().holder,
+            sharing: Some(Sharing { units: Some(8), reserve: 2, ..Sharing::default() }),
+            by: Source::Configuration,
+        }
+        .into(),
+        broker::LotOpened { number: 1, with: p.ticket.bottom().holder, from: delegation }.into(),
+        broker::SharingReviewed { next: Some(p.term.end()) }.into(),
+        broker::SellingSet { sells: false }.into(),
+    ]
+    .into_iter()
+    .chain(forwarding_facts(p))
+    .collect()
+}
+
+/// A request that is handed on.
+pub(crate) fn handover(p: &Parts) -> Handover {
+    let header = Header {
+        from: p.request.id.origin,
+        to: p.root.bottom().holder,
+        sequence: Sequence { position: 1, index: 0 },
+        at: p.term.start(),
+    };
+    let sealed = Envelope { header, message: Message::Request(p.request.clone()) };
+    let mut credentials = Credentials::new(Signer::from_seed(Scheme::Ed25519, [1; 32]));
+    Handover {
+        sealed: sealed.seal(&mut credentials),
+        path: vec![p.root.bottom().holder],
+        asked: [p.root.bottom().holder].into(),
+        hops: 3,
+        asks: 15,
+        answer_by: p.term.start(),
+    }
+}
+
+fn forwarding_facts(p: &Parts) -> Vec<broker::Fact> {
+    let (request, other) = (p.request.id, p.root.bottom().holder);
+    let accept = Accepted { types: [Name::literal("node")].into(), longest: Some(Span::HOUR) };
+    vec![
+        broker::NeighbourSet {
+            with: other,
+            neighbour: Some(Neighbour { forward: true, accept: Some(accept) }),
+            by: Source::Operator,
+        }
+        .into(),
+        broker::RequestSealed { request, sealed: handover(p).sealed, reach: Reach::default() }
+            .into(),
+        broker::RequestHanded { request, handover: handover(p) }.into(),
+        broker::RequestPassed {
+            request,
+            to: other,
+            until: p.term.start(),
+            reason: "none is free".to_owned(),
+        }
+        .into(),
+        broker::PassAnswered {
+            request,
+            from: other,
+            outcome: Outcome::Granted(vec![(0, p.ticket.clone())]),
+            trail: vec![Hop {
+                broker: other,
+                said: HopAnswer::Refused(Refusal::Forbidden),
+                took: Span::SECOND,
+            }],
+        }
+        .into(),
+        broker::PassLapsed { request }.into(),
     ]
 }
 

@@ -4,6 +4,7 @@ use tenure_tests::root;
 
 use crate::deployment::{Deployment, outside_of, stderr};
 use crate::links;
+use crate::sharing;
 
 /// The commands of a document's `console` blocks, each with the output that it shows and the exit code.
 fn sessions(document: &str) -> Vec<(String, String, i32)> {
@@ -108,6 +109,12 @@ fn the_page_on_bandwidth_is_true_in_namespaces() {
 #[test]
 fn the_page_on_maintenance_is_true() {
     is_true("docs/howto/maintenance.md");
+}
+
+#[test]
+fn the_page_on_networks_is_true() {
+    let deployment = sharing::deployment();
+    is_true_on(&deployment, "docs/NETWORK.md");
 }
 
 #[test]

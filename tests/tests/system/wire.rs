@@ -13,6 +13,7 @@ use tenure_core::model::resource::{Constraints, Value};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::link::DelegationId;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::handover::{HandedBack, Outcome};
 use tenure_core::wire::inquiry::{Availability, AvailableStock, Inquiry};
 use tenure_core::wire::invitation::JoinFault;
 use tenure_core::wire::message::{
@@ -27,8 +28,8 @@ use tenure_node::net::task::{
 use tenure_tests::root;
 
 use crate::formats::{
-    EPOCH, LEASE, Parts, UNIT, busy, contest, endorsement, hex, hosts, invitation, key_chain,
-    level, need, offers, parts, told, waiting,
+    EPOCH, LEASE, Parts, UNIT, busy, contest, endorsement, handover, hex, hosts, invitation,
+    key_chain, level, need, offers, parts, told, waiting,
 };
 
 const GOLDEN: &str = "tests/golden/wire-1.txt";
@@ -135,6 +136,12 @@ fn of_hosts(p: &Parts) -> Vec<Message> {
         Message::HostsNoted { service: service(), revision: 300, contests: vec![contest(p)] },
         Message::HostsChanged { service: service(), revision: 300 },
         Message::Restate { needs: vec![service()], hosts: vec![Name::literal("web")] },
+        Message::HandOver(Box::new(handover(p))),
+        Message::HandedBack(Box::new(HandedBack {
+            request: p.request.id,
+            outcome: Outcome::Refused(busy()),
+            trail: Vec::new(),
+        })),
     ]
 }
 

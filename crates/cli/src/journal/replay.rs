@@ -193,10 +193,10 @@ fn requests(actor: &Broker, all: bool) -> Listing {
     let mut list = Listing::new("requests", columns);
     for (id, state) in actor.requests() {
         let ([units, resource], sold) = match state {
-            broker::State::Open { request, .. } | broker::State::Held { request, .. } => {
-                (of_request(request), None)
-            }
-            broker::State::Granted { tickets, .. } => {
+            broker::State::Open { request, .. }
+            | broker::State::Passed { request, .. }
+            | broker::State::Held { request, .. } => (of_request(request), None),
+            broker::State::Granted { tickets, .. } | broker::State::Brought { tickets } => {
                 (of_tickets(tickets), tickets.first().map(|(_, ticket)| ticket.bottom().term))
             }
             broker::State::Planned { .. }

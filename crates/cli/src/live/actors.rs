@@ -15,7 +15,9 @@ use super::args::{
     BrokerCommand, Change, OneUnit, Output, QuotaCommand, SiteCommand, SliceCommand,
 };
 use super::availability::availability;
-use super::{ask, ask_change, delegation, measure, print, recall, removal, service};
+use super::{
+    ask, ask_change, delegation, forwarding, measure, print, recall, removal, service, sharing,
+};
 use crate::Console;
 use crate::error::Error;
 
@@ -133,6 +135,14 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
             let needs: Vec<NeedView> = ask(&endpoint.data, &request)?;
             print::rows(&needs, endpoint.output, "no services have told of themselves", console)
         }
+        BrokerCommand::Share(args) => sharing::share(args, console),
+        BrokerCommand::Unshare(args) => sharing::unshare(args, console),
+        BrokerCommand::Shares(args) => sharing::list(args, console),
+        BrokerCommand::Forward(args) => forwarding::forward(args, console),
+        BrokerCommand::Accept(args) => forwarding::accept(args, console),
+        BrokerCommand::Routes(args) => forwarding::list(args, console),
+        BrokerCommand::Drain(args) => sharing::drain(args, console),
+        BrokerCommand::Resume(args) => sharing::resume(args, console),
         BrokerCommand::Delegate(asked) => delegation::of_broker(asked, console),
         BrokerCommand::Return(asked) => delegation::give_back(asked, console),
         BrokerCommand::Delegations(asked) => delegation::list_broker(asked, console),

@@ -19,6 +19,8 @@ pub(crate) mod print;
 mod proof;
 mod recall;
 mod removal;
+mod forwarding;
+mod sharing;
 mod report;
 mod service;
 mod split;

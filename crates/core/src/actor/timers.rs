@@ -52,6 +52,11 @@ impl<K: Ord + Clone> Timers<K> {
         }
     }
 
+    /// The deadline of `key`.
+    pub(crate) fn of(&self, key: &K) -> Option<Time> {
+        self.by_key.get(key).copied()
+    }
+
     /// The first deadline.
     pub(crate) fn next(&self) -> Option<Time> {
         self.by_time.first().map(|&(time, _)| time)

@@ -81,6 +81,10 @@ impl Broker {
             (Verdict::Offer { .. }, Reply::Grant) => {
                 return Err(format!("request {id} asks for tickets, not for offers"));
             }
+            (Verdict::Pass(to), Reply::Grant) => self.pass(now, (id, to), &reason, out)?,
+            (Verdict::Pass(_), Reply::Plan | Reply::Hold(_)) => {
+                return Err(format!("request {id} asks for offers, and is not passed on"));
+            }
             (Verdict::Wait(waiting), Reply::Grant) => self.wait(now, id, waiting, out),
             (Verdict::Wait(_), Reply::Plan | Reply::Hold(_)) => {
                 return Err(format!("request {id} asks for offers as things stand"));

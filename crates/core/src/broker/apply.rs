@@ -41,6 +41,7 @@ impl Broker {
             Fact::RequestRefused(fact) => {
                 let refused = Event::Refused(fact.refusal.clone(), fact.offers.clone());
                 self.moved(fact.request, at, refused)?;
+                self.state.pending.settle(&Obligation::Pass(fact.request));
             }
             Fact::RequestQueued(fact) => {
                 self.moved(fact.request, at, Event::Waited(fact.waiting.clone()))?;
@@ -97,6 +98,16 @@ impl Broker {
                 self.state.pending.settle(&Obligation::Recall(fact.link));
             }
             Fact::RecallTold(fact) => self.recall_told(at, fact),
+            Fact::NeighbourSet(fact) => self.neighbour_set(fact),
+            Fact::RequestSealed(fact) => self.request_sealed(at, fact),
+            Fact::RequestHanded(fact) => self.request_handed(at, fact),
+            Fact::RequestPassed(fact) => self.request_passed(at, fact)?,
+            Fact::PassAnswered(fact) => self.pass_answered(at, fact)?,
+            Fact::PassLapsed(fact) => self.pass_lapsed(at, fact.request)?,
+            Fact::SharingSet(fact) => self.sharing_set(at, fact),
+            Fact::LotOpened(fact) => self.lot_opened(fact),
+            Fact::SharingReviewed(fact) => self.sharing_reviewed(fact),
+            Fact::SellingSet(fact) => self.selling_set(at, fact),
         }
         Ok(())
     }
@@ -128,6 +139,7 @@ impl Broker {
         let holding = Holding { ticket, attributes, taken, returns, recalled };
         self.state.holdings.insert(account, holding);
         self.call_for_open();
+        self.call_for_sharing(at);
     }
 
     fn delegation_ended(&mut self, at: Time, id: DelegationId) {
@@ -157,7 +169,7 @@ impl Broker {
         }
     }
 
-    fn requested(&mut self, request: &Request) {
+    pub(super) fn requested(&mut self, request: &Request) {
         let came_at = self.base.position;
         let shared = Arc::new(request.clone());
         let state = State::Open { request: Arc::clone(&shared), waiting: None };
@@ -169,6 +181,7 @@ impl Broker {
             answer_by: request.answer_by.min(request.last_end()),
             expires_at: request.remembered_until().plus(self.base.margin()),
             answered: None,
+            route: None,
         };
         self.state.timers.set(Timer::Request(request.id), Some(record.answer_by));
         self.state.open.insert(came_at, request.id);
@@ -213,7 +226,9 @@ impl Broker {
                 items.find_map(|item| item.extends.filter(|_| item.resource == link.resource))
             }
             Some(
-                State::Planned { .. }
+                State::Passed { .. }
+                | State::Brought { .. }
+                | State::Planned { .. }
                 | State::Granted { .. }
                 | State::Returned { .. }
                 | State::Refused { .. },
@@ -227,36 +242,55 @@ impl Broker {
     /// Moves a request on by what answers it, with all that follows from its new state.
     pub(super) fn moved(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
         let cause = Cause { position: self.base.position, at };
-        let before = self.counts(id);
+        let (before, was_open) = (self.counts(id), self.is_open(id));
         self.step(id, event)?;
-        let after = self.counts(id);
+        let (after, is_open) = (self.counts(id), self.is_open(id));
         let record = self.state.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
         record.answered = Some(cause);
         let asked = std::mem::replace(&mut record.bytes, bytes_of(&record.state));
         let due = match &record.state {
             State::Open { .. } => record.answer_by,
-            State::Held { until, .. } => *until,
-            State::Planned { .. }
+            State::Held { until, .. } | State::Passed { until, .. } => *until,
+            State::Brought { .. }
+            | State::Planned { .. }
             | State::Granted { .. }
             | State::Returned { .. }
             | State::Refused { .. } => record.expires_at,
         };
+        if let Some(route) = record.route.as_mut().filter(|_| after == (0, 0)) {
+            route.sealed = None;
+        }
         self.state.timers.set(Timer::Request(id), Some(due));
-        if (before.0, after.0) == (1, 0) {
-            self.state.open.remove(&record.came_at);
-            self.index.closed(record.came_at);
+        match (&record.state, was_open) {
+            (State::Open { request, .. }, false) => {
+                self.state.open.insert(record.came_at, id);
+                self.index.opened(record.came_at, Arc::clone(request));
+                self.state.rounds.call();
+            }
+            (_, true) if !is_open => {
+                self.state.open.remove(&record.came_at);
+                self.index.closed(record.came_at);
+            }
+            (_, _) => {}
         }
         let usage = self.state.of_each.entry(id.origin).or_default();
         usage.open = usage.open + after.0 - before.0;
         usage.held = usage.held + after.1 - before.1;
         usage.bytes = usage.bytes - asked + record.bytes;
+        self.show_route(id);
         Ok(())
+    }
+
+    /// Whether a request waits for the mapper.
+    fn is_open(&self, id: RequestId) -> bool {
+        matches!(self.request(id), Some(State::Open { .. }))
     }
 
     /// What a request counts for among those that are open, and those that have something held.
     fn counts(&self, id: RequestId) -> (u32, u32) {
         let state = self.request(id);
-        let open = state.is_some_and(|state| matches!(state, State::Open { .. }));
+        let open =
+            state.is_some_and(|state| matches!(state, State::Open { .. } | State::Passed { .. }));
         let held = state.is_some_and(|state| matches!(state, State::Held { .. }));
         (u32::from(open), u32::from(held))
     }
@@ -304,6 +338,7 @@ impl Broker {
             self.state.timers.set(Timer::Reclaim(hash), None);
         }
         self.call_for_open();
+        self.call_for_sharing(at);
         self.orders_freed(at, hash)?;
         match (late, over) {
             // Its term has ended: nothing was out any more.
@@ -318,9 +353,11 @@ impl Broker {
         let Some(record) = self.state.requests.remove(&id) else { return };
         self.state.open.remove(&record.came_at);
         self.index.closed(record.came_at);
+        self.index.routed(id, None);
         if let Some(usage) = self.state.of_each.get_mut(&id.origin) {
             usage.requests -= 1;
-            usage.open -= u32::from(matches!(record.state, State::Open { .. }));
+            let open = matches!(record.state, State::Open { .. } | State::Passed { .. });
+            usage.open -= u32::from(open);
             usage.held -= u32::from(matches!(record.state, State::Held { .. }));
             usage.bytes -= record.bytes;
             if usage.requests == 0 {
@@ -348,14 +385,16 @@ impl Broker {
 /// How long a state is, encoded; of a ticket the part that it does not share with others.
 fn bytes_of(state: &State) -> u64 {
     let bytes = match state {
-        State::Open { request, .. } => encode(&**request).len(),
+        State::Open { request, .. } | State::Passed { request, .. } => encode(&**request).len(),
         State::Held { request, offers, .. } => {
             let cut = offers.iter().flatten();
             let cut: usize = cut.map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum();
             encode(&**request).len() + cut
         }
         State::Planned { offers, refusal } => encode(&(offers, refusal)).len(),
-        State::Granted { tickets, .. } | State::Returned { tickets } => {
+        State::Granted { tickets, .. }
+        | State::Returned { tickets }
+        | State::Brought { tickets } => {
             tickets.iter().map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum()
         }
         State::Refused { refusal, offers } => encode(&(refusal, offers)).len(),

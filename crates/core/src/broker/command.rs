@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
+use super::forwarding::Neighbour;
 use super::quota::{Quota, Whose};
+use super::sharing::Sharing;
 use crate::actor::invitations::PeerCommand;
 use crate::actor::keys::KeyCommand;
 use crate::model::identity::ActorId;
@@ -55,4 +57,20 @@ pub enum Command {
         /// From when on; from now on unless set.
         from: Option<Time>,
     },
+    /// So much of what it has is shared with another broker from now on.
+    Share {
+        /// The other broker.
+        with: ActorId,
+        /// What is shared.
+        sharing: Sharing,
+    },
+    /// This is agreed with another broker on the requests of each other's guests from now on.
+    SetNeighbour {
+        /// The other broker.
+        with: ActorId,
+        /// What is agreed.
+        neighbour: Neighbour,
+    },
+    /// It sells nothing more, or sells again.
+    Sell(bool),
 }

@@ -36,6 +36,10 @@ impl CommonActor for Broker {
         if let Some((number, _)) = self.state.delegated.iter().find(to_it) {
             return Some(format!("delegation {number} is delegated to it, and has not ended"));
         }
+        let passed = self.passed_to(peer);
+        if passed > 0 {
+            return Some(format!("{passed} requests are passed on to it"));
+        }
         let Usage { open, held, .. } = self.usage_of(peer);
         if open > 0 || held > 0 {
             return Some(format!("{} of its requests are open", open.saturating_add(held)));

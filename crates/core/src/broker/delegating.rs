@@ -61,13 +61,13 @@ pub(super) struct Asked {
 }
 
 /// A generation that is to be issued.
-struct Draft {
-    to: ActorId,
-    generation: Generation,
-    units: NonZeroU32,
+pub(super) struct Draft {
+    pub(super) to: ActorId,
+    pub(super) generation: Generation,
+    pub(super) units: NonZeroU32,
     /// When it starts, and until when it is promised.
-    start: Time,
-    until: Time,
+    pub(super) start: Time,
+    pub(super) until: Time,
 }
 
 impl Broker {
@@ -147,13 +147,25 @@ impl Broker {
         lasting.map(|(units, _)| units.get()).sum()
     }
 
-    fn issue(
+    pub(super) fn issue(
         &mut self,
         now: Time,
         account: AccountId,
         draft: &Draft,
         out: &mut Output,
     ) -> Result<(), String> {
+        let issued = self.draft(now, account, draft)?;
+        self.emit(now, issued, out);
+        Ok(())
+    }
+
+    /// A generation as it is to be issued, after all checks.
+    pub(super) fn draft(
+        &mut self,
+        now: Time,
+        account: AccountId,
+        draft: &Draft,
+    ) -> Result<DelegationIssued, String> {
         let absent = || format!("there is no delegation {account} to take units from");
         let parent = self.state.holdings.get(&account).ok_or_else(absent)?.ticket.clone();
         let above = parent.bottom();
@@ -197,8 +209,7 @@ impl Broker {
         let attributes =
             self.state.holdings.get(&account).map(|held| self.attributes_of(account, held));
         let attributes = attributes.cloned().unwrap_or_default();
-        self.emit(now, DelegationIssued { ticket, attributes, until: draft.until }, out);
-        Ok(())
+        Ok(DelegationIssued { ticket, attributes, until: draft.until })
     }
 
     /// Renews what was delegated from a holding that was renewed.
@@ -283,6 +294,7 @@ impl Broker {
     pub(super) fn issued_ended(&mut self, number: u64) {
         self.state.timers.set(Timer::IssuedEnd(number), None);
         self.state.pending.settle(&Obligation::Delegate(number));
+        self.lot_ended(number);
         let ended = self.state.delegated.remove(&number);
         if let Some(recalled) = ended.and_then(|ended| ended.recalled) {
             self.end_recall(recalled.hash());
@@ -320,6 +332,7 @@ impl Broker {
             | Obligation::Reclaim(_)
             | Obligation::Recall(_)
             | Obligation::HostsChanged(..)
+            | Obligation::Pass(_)
             | Obligation::Common(_) => None,
         });
         let returns = self.state.returning.keys();

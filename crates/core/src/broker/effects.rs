@@ -18,6 +18,7 @@ impl Broker {
             Obligation::Reclaim(ticket) => self.reclaim_message(ticket)?,
             Obligation::Recall(ticket) => self.recall_message(ticket)?,
             Obligation::HostsChanged(guest, revision) => self.hosts_message(guest, revision)?,
+            Obligation::Pass(request) => self.pass_message(request)?,
             Obligation::Common(duty) => return self.duty_message(duty, cause),
         };
         Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))))

@@ -4,9 +4,11 @@ use std::num::NonZeroU32;
 
 use crate::actor::Role;
 use crate::actor::fact::{Memo, facts};
+use crate::broker::forwarding::{Neighbour, Reach};
 use crate::broker::machine::Tickets;
 use crate::broker::orders::{OrderOutcome, UnitOrder};
 use crate::broker::quota::{Quota, Source, Whose};
+use crate::broker::sharing::Sharing;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
@@ -15,7 +17,9 @@ use crate::model::time::{Span, Time};
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
+use crate::wire::handover::{Handover, Hop, Outcome};
 use crate::wire::hosts::Hosts;
+use crate::wire::message::Sealed;
 use crate::wire::need::Need;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::recall::{Level, Notice};
@@ -320,5 +324,94 @@ facts! {
         most: Option<u32>,
         /// The length.
         window: Span,
+    }
+    /// What is shared with another broker was set, or, without it, is configured no more.
+    SharingSet = "broker.sharing-set" 1 {
+        /// The other broker.
+        with: ActorId,
+        /// What is shared.
+        sharing: Option<Sharing>,
+        /// Who says so.
+        by: Source,
+    }
+
+    /// What is free is lent to another broker; the next fact is the delegation.
+    LotOpened = "broker.lot-opened" 1 {
+        /// The number of the delegation.
+        number: u64,
+        /// The other broker.
+        with: ActorId,
+        /// The delegation that it is cut from.
+        from: DelegationId,
+    }
+
+    /// What is shared was compared with what is lent; what changes are the facts before this one.
+    SharingReviewed = "broker.sharing-reviewed" 1 {
+        /// When it is compared again, whatever happens.
+        next: Option<Time>,
+    }
+
+    /// What is agreed with another broker on requests was set, or, without it, is configured no more.
+    NeighbourSet = "broker.neighbour-set" 1 {
+        /// The other broker.
+        with: ActorId,
+        /// What is agreed.
+        neighbour: Option<Neighbour>,
+        /// Who says so.
+        by: Source,
+    }
+
+    /// A request that came, or its revision, may be passed on: as its guest has signed it.
+    RequestSealed = "broker.request-sealed" 1 {
+        /// The request.
+        request: RequestId,
+        /// The guest's message.
+        sealed: Sealed,
+        /// How far it may be passed on.
+        reach: Reach,
+    }
+
+    /// Another broker has handed on a request of one of its guests.
+    RequestHanded = "broker.request-handed" 1 {
+        /// Which request.
+        request: RequestId,
+        /// As it was handed on, with the way that it came.
+        handover: Handover,
+    }
+
+    /// A request is passed on to another broker.
+    RequestPassed = "broker.request-passed" 1 {
+        /// The request.
+        request: RequestId,
+        /// To whom.
+        to: ActorId,
+        /// Until when its answer is waited for.
+        until: Time,
+        /// Why so, in the mapper's words.
+        reason: String,
+    }
+
+    /// The other broker has answered.
+    PassAnswered = "broker.pass-answered" 1 {
+        /// The request.
+        request: RequestId,
+        /// The other broker.
+        from: ActorId,
+        /// What became of it there.
+        outcome: Outcome,
+        /// Whom that broker has asked.
+        trail: Vec<Hop>,
+    }
+
+    /// The other broker has not answered in time.
+    PassLapsed = "broker.pass-lapsed" 1 {
+        /// The request.
+        request: RequestId,
+    }
+
+    /// The broker sells nothing more from now on, or sells again.
+    SellingSet = "broker.selling-set" 1 {
+        /// Whether it sells.
+        sells: bool,
     }
 }

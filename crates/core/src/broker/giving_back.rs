@@ -21,6 +21,7 @@ use crate::ticket::link::{AccountId, DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::message::Message;
 use crate::wire::part::Part;
+use crate::wire::recall::Level;
 use crate::wire::refusal::{Outlook, Refusal};
 
 /// The number under which the ledger lets go of units until their site has signed for them.
@@ -55,7 +56,7 @@ impl Broker {
         let link = holding.ticket.bottom();
         let from = from.unwrap_or(now).max(now).max(link.term.start());
         let term = link.term.from(from).ok_or_else(|| format!("{delegation} is over by then"))?;
-        let free = self.state.ledger.free(account).map_or(0, |free| free.free_over(term));
+        let free = self.state.ledger.uncut_over(account, term);
         if free < i64::from(units.get()) && !mutant!(ReturnsWhatIsSold) {
             return Err(format!(
                 "{units} units are more than the {free} that are free over {term}"
@@ -64,6 +65,33 @@ impl Broker {
         let (ticket, number) = (holding.ticket.clone(), holding.returns);
         self.emit(now, ReturnBegun { ticket, number, units, from }, out);
         Ok(())
+    }
+
+    /// Gives back what it is not to have of a delegation that a broker gave it, and has not sold: what is recalled,
+    /// and, while it is drained, all.
+    pub(super) fn give_back_unsold(&mut self, now: Time, account: AccountId, out: &mut Output) {
+        let AccountId::Delegation(delegation) = account else { return };
+        let Some(holding) = self.state.holdings.get(&account) else { return };
+        let link = holding.ticket.bottom();
+        if link.issuer == holding.ticket.site() || self.state.returning.contains_key(&account) {
+            return;
+        }
+        let recalled = holding.recalled.as_ref().map(|(told, _)| told.units);
+        let stay = if self.sells() { recalled.unwrap_or(Level::ALL) } else { 0 };
+        let surplus = self.left_at_end(link).saturating_sub(stay);
+        let Some(rest) = link.term.from(now.max(link.term.start())) else { return };
+        let unsold = u32::try_from(self.state.ledger.uncut_over(account, rest)).unwrap_or(0);
+        if let Some(units) = NonZeroU32::new(surplus.min(unsold)) {
+            drop(self.begin_return(now, delegation, (units, None), out));
+        }
+    }
+
+    /// The same of all delegations.
+    pub(super) fn give_back_all_unsold(&mut self, now: Time, out: &mut Output) {
+        let accounts: Vec<AccountId> = self.state.holdings.keys().copied().collect();
+        for account in accounts {
+            self.give_back_unsold(now, account, out);
+        }
     }
 
     pub(super) fn return_begun(&mut self, at: Time, fact: &ReturnBegun) {
@@ -208,8 +236,9 @@ impl Broker {
                 && shown.eq(keys.iter().copied())
         });
         match found {
-            Some((&AccountId::Delegation(delegation), _)) => {
+            Some((&account @ AccountId::Delegation(delegation), _)) => {
                 self.emit(now, ReturnCredited { delegation }, out);
+                self.give_back_unsold(now, account, out);
             }
             Some((AccountId::Link(_), _)) | None => {
                 out.problems.push(dropped("credited", "no such receipts were shown"));
@@ -270,5 +299,6 @@ impl Broker {
             delegated.credited.insert((what.link, what.number), cause);
         }
         self.call_for_open();
+        self.call_for_sharing(at);
     }
 }

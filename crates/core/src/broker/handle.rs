@@ -38,6 +38,8 @@ impl Broker {
         for (whose, quota) in self.state.quotas.outdated(&self.quotas) {
             self.emit(now, QuotaSet { whose, quota, by: Source::Configuration }, out);
         }
+        self.configure_sharings(now, out);
+        self.configure_neighbours(now, out);
         self.emit(now, Woken {}, out);
         self.drop_hosts_of_strangers(now, out);
         if comes_back {
@@ -63,6 +65,11 @@ impl Broker {
             Command::Recall { ticket, units, from } => {
                 self.recall(now, ticket, (units, from), out);
             }
+            Command::Share { with, sharing } => refused(self.share(now, with, sharing, out), out),
+            Command::SetNeighbour { with, neighbour } => {
+                refused(self.set_neighbour(now, with, neighbour, out), out);
+            }
+            Command::Sell(sells) => self.sell(now, sells, out),
         }
     }
 
@@ -86,6 +93,7 @@ impl Broker {
                 Timer::Reclaim(ticket) => self.reclaim_due(now, ticket, out),
                 Timer::IssuedEnd(number) => self.issued_end(now, number, out),
                 Timer::Order(number) => self.order_due(now, number, out),
+                Timer::Sharing => self.review_sharings(now, out),
                 Timer::Request(id) => {
                     match self.state.requests.get(&id).map(|record| &record.state) {
                         Some(State::Open { request, waiting }) => {
@@ -93,11 +101,14 @@ impl Broker {
                                 Some(_) => Refusal::TooLate(request.latest),
                                 None => Refusal::Undecided(now),
                             };
+                            let refusal = self.best_heard(id, refusal);
                             self.refuse(now, id, refusal, "the answer was due".to_owned(), out);
                         }
                         Some(&State::Held { until, .. }) => self.hold_due(now, id, until, out),
+                        Some(State::Passed { .. }) => self.pass_due(now, id, out),
                         Some(
                             State::Planned { .. }
+                            | State::Brought { .. }
                             | State::Granted { .. }
                             | State::Returned { .. }
                             | State::Refused { .. },
@@ -109,6 +120,7 @@ impl Broker {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of message")]
     pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
         let Some(envelope) = self.open(now, sealed, out) else { return };
         let from = envelope.header.from;
@@ -118,10 +130,15 @@ impl Broker {
                 self.delegated(now, from, ticket, attributes, out);
             }
             Message::Inquire(inquiry) => self.inquired(now, &envelope.header, &inquiry, out),
-            Message::Request(request) => self.requested_by(now, from, request, None, out),
-            Message::Withdraw(request) => {
-                self.requested_by(now, from, request, Some(Refusal::Withdrawn), out);
+            Message::Request(request) => {
+                self.requested_by(now, (from, sealed), request, None, out);
             }
+            Message::Withdraw(request) => {
+                let withdrawn = Some(Refusal::Withdrawn);
+                self.requested_by(now, (from, sealed), request, withdrawn, out);
+            }
+            Message::HandOver(handover) => self.handed_over(now, from, *handover, out),
+            Message::HandedBack(back) => self.handed_back(now, from, *back, out),
             Message::Accept { request, offer } => self.accept(now, from, request, offer, out),
             Message::Credit { receipts } => self.credit(now, from, receipts, out),
             Message::Reclaimed { ticket, redeemed, receipts } => {
@@ -264,23 +281,28 @@ impl Broker {
     fn requested_by(
         &mut self,
         now: Time,
-        from: ActorId,
+        (from, sealed): (ActorId, &Sealed),
         request: Request,
         withdrawn: Option<Refusal>,
         out: &mut Output,
     ) {
         let id = request.id;
-        if id.origin != from || !self.base.is_known(from, Role::ServiceManager) {
+        // Who holds a ticket may ask to extend it, whoever has passed on the request for it.
+        let known =
+            self.base.is_known(from, Role::ServiceManager) || self.extends_own(from, &request);
+        if id.origin != from || !known {
             return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
         }
         if self.state.requests.contains_key(&id) && !mutant!(TakesRequestsTwice) {
             match withdrawn {
                 Some(refusal) => self.withdrawn(now, id, refusal, out),
-                None => self.revise(now, request, out),
+                None => self.revise(now, request, sealed, out),
             }
             return self.repeat_answer(id, out);
         }
-        if withdrawn.is_none() && !self.base.may(from, Permission::Request, Role::Broker) {
+        let may = self.base.may(from, Permission::Request, Role::Broker)
+            || self.extends_own(from, &request);
+        if withdrawn.is_none() && !may {
             return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
         }
         if let Err(cause) = request.check().and_then(|()| self.check_units(&request)) {
@@ -296,14 +318,17 @@ impl Broker {
         }
         let request = self.take_receipts(now, request, out);
         let refusal = withdrawn.or_else(|| self.not_open(now, &request));
-        self.emit(now, Requested { request }, out);
-        if let Some(refusal) = refusal {
-            self.refuse(now, id, refusal, "never open to decision".to_owned(), out);
+        self.emit(now, Requested { request: request.clone() }, out);
+        match refusal {
+            Some(refusal) => {
+                self.refuse(now, id, refusal, "never open to decision".to_owned(), out);
+            }
+            None => self.keep_sealed(now, &request, sealed, out),
         }
     }
 
     /// Why a request is not open to decision, if it is not.
-    fn not_open(&self, now: Time, request: &Request) -> Option<Refusal> {
+    pub(super) fn not_open(&self, now: Time, request: &Request) -> Option<Refusal> {
         let from = request.id.origin;
         let crowded = || {
             let usage = self.usage_of(from);
@@ -314,7 +339,9 @@ impl Broker {
             };
             crowded.or_else(holds)
         };
-        self.senseless(now, request).or_else(crowded).or_else(|| self.not_extendable(request))
+        let drained = || self.state.is_drained.then_some(Refusal::Drained);
+        let senseless = self.senseless(now, request).or_else(drained);
+        senseless.or_else(crowded).or_else(|| self.not_extendable(request))
     }
 
     /// Why a request cannot be met whatever else there is, if it cannot.
@@ -335,7 +362,7 @@ impl Broker {
     /// Its asker has withdrawn a request: it is not decided any more, and nothing is held for it.
     fn withdrawn(&mut self, now: Time, id: RequestId, refusal: Refusal, out: &mut Output) {
         match self.request(id) {
-            Some(State::Open { .. }) => {
+            Some(State::Open { .. } | State::Passed { .. }) => {
                 let reason = "its asker withdrew it".to_owned();
                 let fact = RequestRefused { request: id, refusal, offers: Vec::new(), reason };
                 self.emit(now, fact, out);
@@ -343,12 +370,21 @@ impl Broker {
             Some(State::Held { .. }) => self.end_hold(now, id, refusal, out),
             Some(
                 State::Planned { .. }
+                | State::Brought { .. }
                 | State::Granted { .. }
                 | State::Returned { .. }
                 | State::Refused { .. },
             )
             | None => {}
         }
+    }
+
+    /// Whether all that is asked for continues tickets of the asker that were cut here.
+    fn extends_own(&self, from: ActorId, request: &Request) -> bool {
+        request.items.iter().all(|item| {
+            let ticket = item.extends.and_then(|extends| self.state.ledger.entered(extends));
+            ticket.is_some_and(|(_, link)| link.holder == from)
+        })
     }
 
     /// Why the request does not continue from tickets that its asker holds of this broker, if it claims to.
@@ -423,7 +459,11 @@ impl Broker {
                 }
             }
             if !mutant!(CreditNotBooked) {
+                let of = self.state.ledger.entered(receipt.what.link).map(|(account, _)| account);
                 self.emit(now, ReceiptTaken { receipt }, out);
+                if let Some(account) = of {
+                    self.give_back_unsold(now, account, out);
+                }
             }
         }
         true
@@ -489,8 +529,11 @@ impl Broker {
     /// Answers a request as it was answered; while it is open, with its place in the queue, if it has one.
     pub(super) fn repeat_answer(&self, id: RequestId, out: &mut Output) {
         let Some(record) = self.state.requests.get(&id) else { return };
+        if record.handed_by().is_some() {
+            return self.repeat_to_broker(id, record, out);
+        }
         let message = match &record.state {
-            State::Open { waiting: None, .. } => return,
+            State::Open { waiting: None, .. } | State::Passed { .. } => return,
             State::Open { waiting: Some(waiting), .. } => {
                 Message::Waiting { request: id, waiting: waiting.clone() }
             }
@@ -506,7 +549,9 @@ impl Broker {
                 until: None,
                 refusal: refusal.clone(),
             },
-            State::Granted { tickets, .. } | State::Returned { tickets } => {
+            State::Granted { tickets, .. }
+            | State::Returned { tickets }
+            | State::Brought { tickets } => {
                 Message::Granted { request: id, tickets: tickets.clone() }
             }
             State::Refused { refusal, offers } => Message::Refused {

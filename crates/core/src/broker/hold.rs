@@ -103,6 +103,8 @@ impl Broker {
             Some(State::Held { offers, .. }) => Ok(offers.clone()),
             Some(
                 State::Open { .. }
+                | State::Passed { .. }
+                | State::Brought { .. }
                 | State::Planned { .. }
                 | State::Granted { .. }
                 | State::Returned { .. }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::actor::machine::Illegal;
+use crate::model::identity::ActorId;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
@@ -25,6 +26,20 @@ pub enum State {
         request: Arc<Request>,
         /// Where it stands, if the mapper has it wait.
         waiting: Option<Waiting>,
+    },
+    /// Handed on to another broker, whose answer it waits for.
+    Passed {
+        /// What is asked for.
+        request: Arc<Request>,
+        /// To whom.
+        to: ActorId,
+        /// Until when it waits.
+        until: Time,
+    },
+    /// Another broker has granted it: these are its tickets.
+    Brought {
+        /// Each ticket with the item it is for.
+        tickets: Tickets,
     },
     /// Tickets of several offers were cut and are kept back, for the asker to choose.
     Held {
@@ -89,6 +104,12 @@ pub enum Event {
     PartCredited,
     /// Its asker has replaced it.
     Revised(Arc<Request>),
+    /// It was handed on, and its answer is waited for until then.
+    Passed(ActorId, Time),
+    /// Another broker has cut these tickets for it.
+    Brought(Tickets),
+    /// The other broker has not granted it, or has not answered in time.
+    CameBack,
 }
 
 impl State {
@@ -96,6 +117,8 @@ impl State {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Open { .. } => "Open",
+            Self::Passed { .. } => "Passed",
+            Self::Brought { .. } => "Brought",
             Self::Held { .. } => "Held",
             Self::Planned { .. } => "Planned",
             Self::Granted { .. } => "Granted",
@@ -105,6 +128,7 @@ impl State {
     }
 
     /// The next state.
+    #[allow(clippy::too_many_lines, reason = "a line or two for each state and event")]
     pub fn next(self, event: Event) -> Result<Self, Illegal> {
         let illegal = Illegal { machine: "broker", state: self.word(), event: event.word() };
         Ok(match (self, event) {
@@ -114,8 +138,18 @@ impl State {
             (Self::Held { .. }, Event::Accepted(tickets)) => {
                 Self::Granted { tickets, returned: BTreeSet::new() }
             }
-            (Self::Open { .. } | Self::Held { .. }, Event::Refused(refusal, offers)) => {
-                Self::Refused { refusal, offers }
+            (
+                Self::Open { .. } | Self::Passed { .. } | Self::Held { .. },
+                Event::Refused(refusal, offers),
+            ) => Self::Refused { refusal, offers },
+            (Self::Open { request, .. }, Event::Passed(to, until)) => {
+                Self::Passed { request, to, until }
+            }
+            (Self::Open { .. } | Self::Passed { .. }, Event::Brought(tickets)) => {
+                Self::Brought { tickets }
+            }
+            (Self::Passed { request, .. }, Event::CameBack) => {
+                Self::Open { request, waiting: None }
             }
             (Self::Open { request, .. }, Event::Waited(waiting)) => {
                 Self::Open { request, waiting: Some(waiting) }
@@ -138,7 +172,22 @@ impl State {
                 Self::Open { request, waiting }
             }
             (state @ Self::Granted { .. }, Event::PartCredited) => state,
-            (Self::Open { .. }, Event::Credited(_) | Event::PartCredited | Event::Accepted(_))
+            (
+                Self::Open { .. },
+                Event::Credited(_) | Event::PartCredited | Event::Accepted(_) | Event::CameBack,
+            )
+            | (
+                Self::Passed { .. },
+                Event::Granted(_)
+                | Event::Accepted(_)
+                | Event::Waited(_)
+                | Event::Held(..)
+                | Event::Planned(..)
+                | Event::Credited(_)
+                | Event::PartCredited
+                | Event::Revised(_)
+                | Event::Passed(..),
+            )
             | (
                 Self::Held { .. },
                 Event::Granted(_)
@@ -147,7 +196,10 @@ impl State {
                 | Event::Planned(..)
                 | Event::Credited(_)
                 | Event::PartCredited
-                | Event::Revised(_),
+                | Event::Revised(_)
+                | Event::Passed(..)
+                | Event::Brought(_)
+                | Event::CameBack,
             )
             | (
                 Self::Granted { .. },
@@ -157,9 +209,18 @@ impl State {
                 | Event::Waited(_)
                 | Event::Held(..)
                 | Event::Planned(..)
-                | Event::Revised(_),
+                | Event::Revised(_)
+                | Event::Passed(..)
+                | Event::Brought(_)
+                | Event::CameBack,
             )
-            | (Self::Planned { .. } | Self::Returned { .. } | Self::Refused { .. }, _) => {
+            | (
+                Self::Brought { .. }
+                | Self::Planned { .. }
+                | Self::Returned { .. }
+                | Self::Refused { .. },
+                _,
+            ) => {
                 return Err(illegal);
             }
         })
@@ -179,6 +240,9 @@ impl Event {
             Self::Credited(_) => "Credited",
             Self::PartCredited => "PartCredited",
             Self::Revised(_) => "Revised",
+            Self::Passed(..) => "Passed",
+            Self::Brought(_) => "Brought",
+            Self::CameBack => "CameBack",
         }
     }
 }

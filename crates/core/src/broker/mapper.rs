@@ -3,12 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::actor::fact::Memo;
+use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
 use crate::model::time::{Term, Time};
 use crate::ticket::link::AccountId;
 use crate::wire::offer::Waiting;
 use crate::wire::refusal::Refusal;
 
+pub use super::forwarding::Tried;
 pub use super::needs::{KnownNeed, ServiceId};
 pub use super::orders::{Budget, OpenOrder, OrderEnd, OrderOutcome, OrderState, Swing, UnitOrder};
 pub use super::view::{Grant, NeedView, Source, View};
@@ -71,6 +73,8 @@ pub enum Verdict {
     },
     /// It stays open and waits.
     Wait(Waiting),
+    /// It is passed on to another broker, one of its [routes](View::routes).
+    Pass(ActorId),
 }
 
 /// A decision on one request.

@@ -9,6 +9,7 @@ mod delegating;
 mod effects;
 mod allocation;
 pub mod facts;
+pub mod forwarding;
 mod giving_back;
 mod common;
 mod handle;
@@ -23,6 +24,8 @@ pub mod orders;
 pub mod quota;
 mod recall;
 mod recalled;
+mod selling;
+pub mod sharing;
 mod state;
 mod survey;
 mod view;
@@ -43,10 +46,12 @@ use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::broker::availability::Disclosures;
 use crate::broker::facts::Fact;
+use crate::broker::forwarding::{Neighbour, Reach, Route};
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
 use crate::broker::orders::Swing;
 use crate::broker::quota::{Quota, Whose};
+use crate::broker::sharing::Sharing;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
@@ -76,6 +81,12 @@ pub struct Broker {
     disclosures: Disclosures,
     /// How much it takes from services for others at most.
     swing: Swing,
+    /// What it shares with other brokers, as configured.
+    sharings: BTreeMap<ActorId, Sharing>,
+    /// With which brokers it passes on requests, as configured.
+    neighbours: BTreeMap<ActorId, Neighbour>,
+    /// How far requests of its guests are passed on.
+    reach: Reach,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +117,8 @@ enum Obligation {
     Common(PeerObligation),
     /// A guest is to state the hosts of a service anew, of which this is the last revision.
     HostsChanged(ActorId, u64),
+    /// A request is passed on to another broker.
+    Pass(RequestId),
 }
 
 /// A ticket that was cut.
@@ -168,6 +181,8 @@ struct Record {
     answer_by: Time,
     expires_at: Time,
     answered: Option<Cause>,
+    /// If it may be passed on, or was: its way.
+    route: Option<Route>,
 }
 
 /// What a request asks for, in short.
@@ -198,6 +213,8 @@ enum Timer {
     IssuedEnd(u64),
     /// An order has to have ended.
     Order(u64),
+    /// What is shared is compared with what is lent.
+    Sharing,
 }
 
 impl Broker {
@@ -226,6 +243,9 @@ impl Broker {
             prices: BTreeMap::new(),
             disclosures: Disclosures::default(),
             swing: Swing::default(),
+            sharings: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            reach: Reach::default(),
         }
     }
 

@@ -57,6 +57,8 @@ impl Broker {
         match self.state.requests.get(&issued.request)?.state {
             State::Granted { .. } | State::Returned { .. } => self.state.ticket(issued),
             State::Open { .. }
+            | State::Passed { .. }
+            | State::Brought { .. }
             | State::Planned { .. }
             | State::Held { .. }
             | State::Refused { .. } => None,

@@ -36,6 +36,7 @@ impl Broker {
         }
         if known.is_none_or(|known| known.number < number) {
             self.emit(now, RecallTold { delegation, told }, out);
+            self.give_back_unsold(now, AccountId::Delegation(delegation), out);
         }
         let holding = self.state.holdings.get(&AccountId::Delegation(delegation));
         let Some((_, cause)) = holding.and_then(|holding| holding.recalled.as_ref()) else {

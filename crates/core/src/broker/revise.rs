@@ -10,6 +10,7 @@ use crate::broker::facts::Revised;
 use crate::broker::machine::{Event, State};
 use crate::model::time::Time;
 use crate::mutants::mutant;
+use crate::wire::message::Sealed;
 use crate::wire::request::Request;
 
 impl Broker {
@@ -21,7 +22,13 @@ impl Broker {
 
     /// A request that is known comes again: a higher revision replaces one that is open, everything else is
     /// answered as it was.
-    pub(super) fn revise(&mut self, now: Time, request: Request, out: &mut Output) {
+    pub(super) fn revise(
+        &mut self,
+        now: Time,
+        request: Request,
+        sealed: &Sealed,
+        out: &mut Output,
+    ) {
         let id = request.id;
         let Some(State::Open { request: known, .. }) = self.request(id) else { return };
         if request.history.revision <= known.history.revision {
@@ -32,9 +39,12 @@ impl Broker {
         }
         let request = self.take_receipts(now, request, out);
         let refusal = self.senseless(now, &request);
-        self.emit(now, Revised { request }, out);
-        if let Some(refusal) = refusal {
-            self.refuse(now, id, refusal, "the revision cannot be met".to_owned(), out);
+        self.emit(now, Revised { request: request.clone() }, out);
+        match refusal {
+            Some(refusal) => {
+                self.refuse(now, id, refusal, "the revision cannot be met".to_owned(), out);
+            }
+            None => self.keep_sealed(now, &request, sealed, out),
         }
     }
 

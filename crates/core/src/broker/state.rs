@@ -6,12 +6,14 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::delegating::Delegated;
+use super::forwarding::Neighbours;
 use super::giving_back::Returning;
 use super::hosts::KnownHosts;
 use super::machine;
 use super::needs::Needs;
 use super::orders::Orders;
 use super::quota::Quotas;
+use super::sharing::Sharings;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
@@ -62,6 +64,12 @@ pub(crate) struct State {
     pub(super) orders: Orders,
     /// Which hosts they use.
     pub(super) hosts: KnownHosts,
+    /// What it shares with other brokers.
+    pub(super) sharings: Sharings,
+    /// Whether it sells nothing.
+    pub(super) is_drained: bool,
+    /// With which brokers it passes on requests.
+    pub(super) neighbours: Neighbours,
 }
 
 impl State {
@@ -75,6 +83,8 @@ impl State {
                 offers.iter().flatten().nth(issued.place).map(|(_, ticket)| ticket)
             }
             machine::State::Open { .. }
+            | machine::State::Passed { .. }
+            | machine::State::Brought { .. }
             | machine::State::Planned { .. }
             | machine::State::Refused { .. } => None,
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
+use super::forwarding::{Route, Tried};
 use super::machine;
 use super::needs::{KnownNeed, ServiceId};
 use super::orders::OpenOrder;
@@ -44,6 +45,8 @@ pub struct View {
     tokens: Tokens,
     index: Index,
     services: OfServices,
+    /// The brokers that requests are passed on to, by name.
+    neighbours: Arc<Vec<(Name, ActorId)>>,
 }
 
 /// What views show that is not kept for another purpose. It follows from the state.
@@ -54,6 +57,8 @@ pub(super) struct Index {
     /// What can be cut from, by type, then by site name and account.
     sources: OrdMap<Name, OrdMap<(Name, AccountId), Listed>>,
     grants: OrdMap<LinkHash, Grant>,
+    /// For the open requests that may be passed on, or were: what was tried, and whether more may be.
+    routes: OrdMap<RequestId, (Arc<Tried>, bool)>,
 }
 
 /// A [`Listed`] source with what it is listed by.
@@ -170,6 +175,7 @@ impl Broker {
             tokens: self.state.ledger.tokens().clone(),
             index: self.index.clone(),
             services: self.of_services(now),
+            neighbours: Arc::new(self.forwards_to()),
         })
     }
 
@@ -267,6 +273,25 @@ impl View {
         self.index.grants.get(&ticket)
     }
 
+    /// The brokers that an open request may be passed on to, by name.
+    pub fn routes(&self, request: RequestId) -> impl Iterator<Item = (&Name, ActorId)> {
+        let route = self.index.routes.get(&request).filter(|(_, more)| *more);
+        let all = self.neighbours.iter().map(|(name, who)| (name, *who));
+        route
+            .into_iter()
+            .flat_map(move |(tried, _)| all.clone().filter(|(_, who)| !tried.asked.contains(who)))
+    }
+
+    /// What other brokers said of an open request.
+    pub fn tried(&self, request: RequestId) -> Option<&Tried> {
+        self.index.routes.get(&request).map(|(tried, _)| &**tried)
+    }
+
+    /// The brokers that requests are passed on to, by name.
+    pub fn neighbours(&self) -> &[(Name, ActorId)] {
+        &self.neighbours
+    }
+
     /// What services want.
     pub fn needs(&self) -> &[NeedView] {
         &self.services.needs
@@ -332,6 +357,7 @@ impl Index {
         for record in state.requests.values() {
             if let machine::State::Open { request, .. } = &record.state {
                 index.opened(record.came_at, Arc::clone(request));
+                index.routed(request.id, record.route.as_ref());
             }
         }
         for issued in state.issued.values() {
@@ -387,6 +413,19 @@ impl Index {
     /// A request waits for a decision.
     pub(super) fn opened(&mut self, came_at: u64, request: Arc<Request>) {
         self.requests.insert(came_at, request);
+    }
+
+    /// What was tried for an open request, if it may be passed on.
+    pub(super) fn routed(&mut self, id: RequestId, route: Option<&Route>) {
+        match route {
+            Some(route) => {
+                let shown = (Arc::clone(&route.tried), route.open().is_some());
+                self.routes.insert(id, shown);
+            }
+            None => {
+                self.routes.remove(&id);
+            }
+        }
     }
 
     /// A request waits no longer.
@@ -493,6 +532,10 @@ struct Plain {
     tokens: Vec<(Token, LinkHash, TokenUse)>,
     #[serde(default)]
     services: OfServices,
+    #[serde(default)]
+    neighbours: Arc<Vec<(Name, ActorId)>>,
+    #[serde(default)]
+    routes: Vec<(RequestId, (Arc<Tried>, bool))>,
 }
 
 impl From<View> for Plain {
@@ -510,6 +553,8 @@ impl From<View> for Plain {
             memo: view.memo,
             totals: view.totals,
             services: view.services,
+            neighbours: view.neighbours,
+            routes: view.index.routes.into_iter().collect(),
         }
     }
 }
@@ -520,6 +565,7 @@ impl From<Plain> for View {
             requests: (0_u64..).zip(plain.requests).collect(),
             sources: OrdMap::new(),
             grants: plain.grants.into_iter().map(|grant| (grant.ticket, grant)).collect(),
+            routes: plain.routes.into_iter().collect(),
         };
         let mut free = OrdMap::new();
         for source in plain.sources {
@@ -540,6 +586,7 @@ impl From<Plain> for View {
             totals: plain.totals,
             tokens: plain.tokens.into_iter().collect(),
             services: plain.services,
+            neighbours: plain.neighbours,
             free,
             index,
         }

@@ -21,6 +21,7 @@ pub mod place;
 pub mod priority;
 pub mod queue;
 pub mod registry;
+pub mod route;
 pub mod slo;
 pub mod static_list;
 pub mod urgency;

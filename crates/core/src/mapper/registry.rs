@@ -19,6 +19,7 @@ use super::first_fit::FirstFit;
 use super::jobs::Jobs;
 use super::pack::Pack;
 use super::priority::Priority;
+use super::route::Routed;
 use super::slo::Slo;
 use super::static_list::StaticList;
 use super::urgency::Urgency;
@@ -123,13 +124,13 @@ impl Registry {
         self.service_manager.build(name, settings)
     }
 
-    /// Builds a broker's mapper.
+    /// Builds a broker's mapper. What it refuses is [passed on](super::route) first, where the broker has neighbours.
     pub fn broker(
         &self,
         name: &str,
         settings: Settings<'_, '_>,
     ) -> Result<Box<dyn BrokerMapper>, MapperError> {
-        self.broker.build(name, settings)
+        Ok(Box::new(Routed(self.broker.build(name, settings)?)))
     }
 
     /// Builds a site authority's mapper.

@@ -130,6 +130,14 @@ impl Span {
         Self(self.0.saturating_mul(n))
     }
 
+    /// One of `n` equal parts of this span, rounded towards zero.
+    ///
+    /// # Panics
+    /// If `n` is 0.
+    pub const fn part(self, n: i64) -> Self {
+        Self(self.0.wrapping_div(n))
+    }
+
     /// Both spans together, clamped to the range of the clock.
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))

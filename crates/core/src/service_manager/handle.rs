@@ -202,6 +202,8 @@ impl ServiceManager {
             | Message::KeysNoted { .. }
             | Message::Join(_)
             | Message::Joined { .. }
+            | Message::HandOver(_)
+            | Message::HandedBack(_)
             | Message::Ping
             | Message::Pong { .. } => Err("a service manager does not take it".to_owned()),
         };

@@ -304,6 +304,8 @@ impl SiteAuthority {
             | Message::Joined { .. }
             | Message::Inquire(_)
             | Message::Available { .. }
+            | Message::HandOver(_)
+            | Message::HandedBack(_)
             | Message::Ping
             | Message::Pong { .. }
             | Message::Credit { .. }

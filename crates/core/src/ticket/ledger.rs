@@ -467,7 +467,7 @@ impl Ledger {
         } else {
             now.minus(LEDGER_RETENTION)
         });
-        while self.bytes > MAX_HISTORY && self.drop_first(now) {}
+        while self.bytes > MAX_HISTORY && self.drop_first(now).is_some() {}
     }
 
     /// Drops the past of an account with too many steps.
@@ -483,16 +483,20 @@ impl Ledger {
 
     /// Forgets the entries whose terms ended by `t`, and accounts that cover nothing any more.
     fn drop_until(&mut self, t: Time) {
-        while self.drop_first(t) {}
+        while let Some(account) = self.drop_first(t) {
+            // A later generation of a delegation that is forgotten is entered as if it were the first, from the start
+            // that it shares with those before it. What they were charged for until `t` must not count again.
+            if let Some(account) = self.accounts.get_mut(&account) {
+                account.since = account.since.max(t);
+            }
+        }
     }
 
-    /// Forgets the entry whose term ended first, if it ended by `t`.
-    fn drop_first(&mut self, t: Time) -> bool {
-        let Some(&(_, hash)) = self.by_end.first().filter(|(end, _)| *end <= t) else {
-            return false;
-        };
+    /// Forgets the entry whose term ended first, if it ended by `t`. Answers the account that it was charged to.
+    fn drop_first(&mut self, t: Time) -> Option<AccountId> {
+        let &(_, hash) = self.by_end.first().filter(|(end, _)| *end <= t)?;
         self.by_end.pop_first();
-        let Some(entry) = self.entries.remove(&hash) else { return true };
+        let entry = self.entries.remove(&hash)?;
         self.bytes -= entry.bytes();
         self.tokens.set(&entry.link, None);
         if let Some(account) = self.accounts.get_mut(&entry.account) {
@@ -506,7 +510,7 @@ impl Ledger {
         if self.accounts.get(&account).is_some_and(|known| known.head().hash() == hash) {
             self.remove(account);
         }
-        true
+        Some(entry.account)
     }
 }
 
@@ -581,6 +585,23 @@ mod tests {
         assert!(ledger.check(&parent, &more).unwrap_err().shown);
         ledger.forget_history(hours(0, 1).end());
         assert!(!ledger.check(&parent, &more).unwrap_err().shown);
+    }
+
+    #[test]
+    fn a_delegation_that_was_not_used_for_days_is_used_again() {
+        let parent = link(4, hours(0, 200), 0, &Constraints::NONE);
+        let signer = Signer::from_seed(Scheme::None, [7; 32]);
+        let generation = |generation: u32, end| {
+            let first = link(4, hours(0, end), 1, &Constraints::NONE);
+            let delegation = Some(Generation { delegation: 1, generation });
+            SignedLink::sign(Link { delegation, ..Link::clone(&first) }, &signer)
+        };
+        let mut ledger = Ledger::default();
+        ledger.open(&parent);
+        ledger.enter(&parent, &generation(0, 2), Time::ZERO);
+        let later = hours(0, 50).end();
+        ledger.forget_history(later);
+        assert_eq!(ledger.check(&parent, &generation(9, 52)), Ok(()));
     }
 
     #[test]

@@ -63,6 +63,9 @@ pub enum TicketFault {
     /// More than [`MAX_DELEGATIONS`] delegations.
     #[error("the chain has {0} delegations, more than {MAX_DELEGATIONS}")]
     TooManyDelegations(u32),
+    /// It was delegated to one broker twice: it went in a circle.
+    #[error("the chain is a loop: it was delegated to {0} twice")]
+    Loop(ActorId),
 }
 
 /// How a link fails to be a part of the one above it (S3: attenuation).
@@ -194,6 +197,12 @@ impl Ticket {
         if delegations > MAX_DELEGATIONS {
             let delegations = u32::try_from(delegations).unwrap_or(u32::MAX);
             return Err(TicketFault::TooManyDelegations(delegations));
+        }
+        let brokers = || self.0.iter().filter(|link| link.delegation.is_some()).map(|l| l.holder);
+        let twice =
+            brokers().zip(1..).find(|&(broker, next)| brokers().skip(next).any(|b| b == broker));
+        if let Some((broker, _)) = twice {
+            return Err(TicketFault::Loop(broker));
         }
         if self.bottom().holder != holder && !mutant!(HolderNotChecked) {
             return Err(TicketFault::NotHolder(self.bottom().holder));

@@ -25,6 +25,7 @@ use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
 use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
+use crate::wire::handover::{HandedBack, Handover, Outcome};
 use crate::wire::hosts::{Contest, Hosts};
 use crate::wire::inquiry::{Availability, Inquiry};
 use crate::wire::invitation::{JoinFault, SignedInvitation};
@@ -342,6 +343,10 @@ pub enum Message {
         /// Those of which hosts are known.
         hosts: Vec<SliceName>,
     },
+    /// Broker to broker: a guest's request that the sender cannot meet.
+    HandOver(Box<Handover>),
+    /// The answer.
+    HandedBack(Box<HandedBack>),
 }
 
 /// What an actor says of itself that comes with an invitation.
@@ -385,6 +390,10 @@ impl Message {
             | Self::Reclaim { ticket }
             | Self::Recall { ticket, .. } => (vec![ticket], &[]),
             Self::Granted { tickets, .. } => (tickets.iter().map(|(_, t)| t).collect(), &[]),
+            Self::HandedBack(back) => match &back.outcome {
+                Outcome::Granted(tickets) => (tickets.iter().map(|(_, t)| t).collect(), &[]),
+                Outcome::Refused(_) | Outcome::Seen => (Vec::new(), &[]),
+            },
             Self::Close { tickets } => (tickets.iter().collect(), &[]),
             Self::Request(request) | Self::Withdraw(request) => (Vec::new(), &request.receipts),
             Self::Closed { receipts, .. }
@@ -416,6 +425,7 @@ impl Message {
             | Self::Hosts(_)
             | Self::HostsNoted { .. }
             | Self::HostsChanged { .. }
+            | Self::HandOver(_)
             | Self::Restate { .. } => (Vec::new(), &[]),
         };
         let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
@@ -423,7 +433,7 @@ impl Message {
     }
 
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 40] = [
+    pub const KINDS: [&'static str; 42] = [
         "delegate",
         "delegated",
         "request",
@@ -464,6 +474,8 @@ impl Message {
         "hosts-noted",
         "hosts-changed",
         "restate",
+        "hand-over",
+        "handed-back",
     ];
 
     /// The word for this kind of message.
@@ -509,6 +521,8 @@ impl Message {
             Self::HostsNoted { .. } => "hosts-noted",
             Self::HostsChanged { .. } => "hosts-changed",
             Self::Restate { .. } => "restate",
+            Self::HandOver(_) => "hand-over",
+            Self::HandedBack(_) => "handed-back",
         }
     }
 }
@@ -702,6 +716,15 @@ impl Sealed {
     /// Checks signature, sender and receiver, in this order, before anything inside is used. A key that was
     /// replaced counts if that was after `since`.
     pub fn open(&self, credentials: &mut Credentials, since: Time) -> Result<Envelope, OpenError> {
+        let envelope = self.read(credentials, since)?;
+        if envelope.header.to != credentials.id() {
+            return Err(OpenError::NotForMe(envelope.header.to));
+        }
+        Ok(envelope)
+    }
+
+    /// As [`open`](Self::open), whoever it is for: a message that its receiver has handed on.
+    pub fn read(&self, credentials: &mut Credentials, since: Time) -> Result<Envelope, OpenError> {
         credentials.show(&self.0.keys);
         if !credentials.checks_message(self) {
             return Err(OpenError::BadSignature);
@@ -712,9 +735,6 @@ impl Sealed {
         if !credentials.stands(from, key, since) {
             let own = credentials.is_key_of(from, key);
             return Err(if own { OpenError::KeyEnded } else { OpenError::NotTheSender });
-        }
-        if envelope.header.to != credentials.id() {
-            return Err(OpenError::NotForMe(envelope.header.to));
         }
         Ok(envelope)
     }

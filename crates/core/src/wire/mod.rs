@@ -4,6 +4,7 @@ pub mod admission;
 pub mod batch;
 pub mod credentials;
 pub mod endorsement;
+pub mod handover;
 pub mod hosts;
 pub mod inquiry;
 pub mod invitation;

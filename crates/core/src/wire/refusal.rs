@@ -196,6 +196,15 @@ pub enum Refusal {
         /// The stack.
         stack: Name,
     },
+    /// The broker sells nothing for the time being.
+    #[error("the broker sells nothing for now: it is drained")]
+    Drained,
+    /// Others may have it, but not all that could be asked have said so.
+    #[error("nobody who answered has it, and these did not answer: {}", list(.brokers))]
+    Unheard {
+        /// The brokers that were not heard.
+        brokers: Vec<Name>,
+    },
 }
 
 /// What a quota limits.
@@ -274,6 +283,8 @@ impl Refusal {
             | Self::Lapsed(_)
             | Self::Entangled { .. }
             | Self::ModifyFailed(_)
+            | Self::Drained
+            | Self::Unheard { .. }
             | Self::Quota { .. } => Outlook::Later,
             Self::Ticket(_)
             | Self::Conflict(_)
@@ -291,12 +302,13 @@ impl Refusal {
     /// last what can never be, what another request can mend before what it cannot.
     pub fn rank(&self) -> u8 {
         match self {
-            Self::Busy { earliest: Some(_), .. } => 15,
-            Self::Busy { earliest: None, .. } => 14,
-            Self::Beyond { .. } => 13,
+            Self::Busy { earliest: Some(_), .. } => 16,
+            Self::Busy { earliest: None, .. } => 15,
+            Self::Beyond { .. } => 14,
+            Self::Unheard { .. } => 13,
             Self::Quota { .. } => 12,
             Self::SetupFailed { .. } | Self::ModifyFailed(_) | Self::Lapsed(_) => 11,
-            Self::Overloaded | Self::Undecided(_) => 10,
+            Self::Overloaded | Self::Undecided(_) | Self::Drained => 10,
             Self::Policy(_) => 9,
             Self::Constraint(_) => 8,
             Self::Conflict(_) | Self::Oversold { .. } | Self::Entangled { .. } => 7,
@@ -345,6 +357,8 @@ impl Refusal {
             Self::BestEffort { .. } => "best-effort",
             Self::Entangled { .. } => "entangled",
             Self::NoToken { .. } => "no-token",
+            Self::Drained => "drained",
+            Self::Unheard { .. } => "unheard",
         }
     }
 }

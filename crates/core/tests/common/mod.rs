@@ -26,6 +26,7 @@ use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, LinkHas
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::wire::batch::Path;
 use tenure_core::wire::credentials::Credentials;
+use tenure_core::wire::handover::{HandedBack, Handover, Outcome};
 use tenure_core::wire::hosts::{Contest, ForeignClaim, HostClaim, HostLease, Hosts, host_id};
 use tenure_core::wire::inquiry::{Availability, AvailableStock, Inquiry};
 use tenure_core::wire::invitation::{Invitation, Permission, SignedInvitation};
@@ -340,6 +341,7 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
     messages.extend(about_what_is_free(link.term));
     messages.extend(about_a_service(ticket.hash()));
     messages.extend(about_hosts(ticket));
+    messages.extend(about_handovers(ticket));
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages
 }
@@ -371,6 +373,18 @@ fn about_hosts(ticket: &Ticket) -> [Message; 4] {
         Message::HostsChanged { service: service.clone(), revision: 7 },
         Message::Restate { needs: vec![service.clone()], hosts: vec![service] },
     ]
+}
+
+/// A request that is handed on, and the answer.
+fn about_handovers(ticket: &Ticket) -> [Message; 2] {
+    let asked = request(GUEST, 1, 1, 0, HOUR);
+    let (id, answer_by) = (asked.id, asked.answer_by);
+    let sealed = letter(GUEST, RIVAL, Message::Request(asked));
+    let (path, asked) = (vec![self::id(RIVAL)], [self::id(RIVAL)].into());
+    let handover = Handover { sealed, path, asked, hops: 3, asks: 15, answer_by };
+    let outcome = Outcome::Granted(vec![(0, ticket.clone())]);
+    let back = HandedBack { request: id, outcome, trail: Vec::new() };
+    [Message::HandOver(Box::new(handover)), Message::HandedBack(Box::new(back))]
 }
 
 /// The question and the answer.

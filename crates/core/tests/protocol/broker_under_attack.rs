@@ -196,8 +196,17 @@ fn a_broker_drops_what_is_not_said_to_brokers() {
     let mut world = Scene::default().open();
     for message in one_of_each(&world.delegation()) {
         let kind = message.kind();
-        let its =
-            ["delegate", "request", "accept", "withdraw", "credit", "inquire", "need", "hosts"];
+        let its = [
+            "delegate",
+            "request",
+            "accept",
+            "withdraw",
+            "credit",
+            "inquire",
+            "need",
+            "hosts",
+            "hand-over",
+        ];
         if its.contains(&kind) || TAKEN_BY_ALL.contains(&kind) {
             continue;
         }

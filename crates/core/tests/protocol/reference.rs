@@ -309,7 +309,11 @@ impl Pair {
                 assert!(until <= minute(self.now + HELD));
                 self.holds.push((self.requests, until));
             }
-            state @ (State::Open { .. } | State::Planned { .. } | State::Returned { .. }) => {
+            state @ (State::Open { .. }
+            | State::Passed { .. }
+            | State::Brought { .. }
+            | State::Planned { .. }
+            | State::Returned { .. }) => {
                 panic!("{}", state.word())
             }
         }

@@ -11,9 +11,11 @@ use tenure_core::model::slice::{RequestId, SliceName};
 use tenure_core::model::time::Time;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::Ledger;
-use tenure_core::ticket::link::{DelegationId, LinkHash};
+use tenure_core::ticket::link::{DelegationId, Generation, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::hosts::Hosts;
+use tenure_core::wire::message::{Message, Sealed};
 use tenure_core::wire::need::Need;
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::request::Request;
@@ -29,6 +31,8 @@ pub(crate) struct BrokerModel {
     pub(crate) cut: BTreeMap<LinkHash, Cut>,
     /// Every generation of every delegation to another broker, with its receipts by their numbers.
     pub(crate) issued: BTreeMap<LinkHash, (Ticket, BTreeMap<u32, Receipt>)>,
+    /// To whom each of them is, by its number and generation.
+    pub(crate) issued_to: BTreeMap<(u64, u32), ActorId>,
     /// The newest generation of each that is not acknowledged.
     offered: BTreeMap<u64, LinkHash>,
     /// What is on its way back to a site.
@@ -114,6 +118,10 @@ impl BrokerModel {
     pub(super) fn fold(&mut self, me: ActorId, at: Time, fact: &Fact) -> Folded {
         match fact {
             Fact::Requested(fact) => Ok(self.requested(me, &fact.request)),
+            Fact::RequestHanded(_)
+            | Fact::RequestPassed(_)
+            | Fact::PassLapsed(_)
+            | Fact::PassAnswered(_) => self.passed_on(me, fact),
             Fact::TicketsCut(fact) => {
                 self.cut(fact.request, &fact.tickets);
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
@@ -148,7 +156,8 @@ impl BrokerModel {
                 let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
                 let from = record.word();
                 record.forgotten = true;
-                self.open -= usize::from(matches!(record.state, State::Open { .. }));
+                let open = matches!(record.state, State::Open { .. } | State::Passed { .. });
+                self.open -= usize::from(open);
                 Ok(vec![change(me, id, from, NOTHING)])
             }
             Fact::DelegationTaken(_)
@@ -175,6 +184,30 @@ impl BrokerModel {
                 self.told.insert(fact.delegation, fact.told.clone());
                 Ok(Vec::new())
             }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// A request goes from one broker to another, or comes back.
+    fn passed_on(&mut self, me: ActorId, fact: &Fact) -> Folded {
+        match fact {
+            Fact::RequestHanded(fact) => {
+                let request = request_in(&fact.handover.sealed)?;
+                Ok(self.requested(me, &request))
+            }
+            Fact::RequestPassed(fact) => {
+                let passed = Event::Passed(fact.to, fact.until);
+                Ok(vec![self.step(me, fact.request, passed)?])
+            }
+            Fact::PassLapsed(fact) => Ok(vec![self.step(me, fact.request, Event::CameBack)?]),
+            Fact::PassAnswered(fact) => match &fact.outcome {
+                Outcome::Granted(tickets) => {
+                    self.answered(me, fact.request, Event::Brought(tickets.clone()))
+                }
+                Outcome::Refused(_) | Outcome::Seen => {
+                    Ok(vec![self.step(me, fact.request, Event::CameBack)?])
+                }
+            },
             _ => Ok(Vec::new()),
         }
     }
@@ -222,7 +255,9 @@ impl BrokerModel {
             Fact::DelegationIssued(fact) => {
                 let (link, ticket) = (fact.ticket.bottom(), fact.ticket.clone());
                 let generation = link.delegation.ok_or_else(|| unfounded("a delegation"))?;
-                self.offered.insert(generation.delegation, link.hash());
+                let Generation { delegation, generation } = generation;
+                self.issued_to.insert((delegation, generation), link.holder);
+                self.offered.insert(delegation, link.hash());
                 self.issued.insert(link.hash(), (ticket, BTreeMap::new()));
                 Ok(Vec::new())
             }
@@ -330,6 +365,14 @@ impl BrokerModel {
             self.held.insert((until, id));
         }
         Ok(change(me, id, from, record.state.word()))
+    }
+}
+
+/// The request that a message is.
+fn request_in(sealed: &Sealed) -> Result<Request, Unfounded> {
+    match sealed.peek().map(|envelope| envelope.message) {
+        Ok(Message::Request(request)) => Ok(request),
+        Ok(_) | Err(_) => Err(unfounded("a request that is handed on")),
     }
 }
 

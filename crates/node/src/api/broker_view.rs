@@ -101,6 +101,8 @@ fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
             broker::State::Refused { refusal, .. } => Some(RefusalView::of(refusal)),
             broker::State::Open { .. }
             | broker::State::Held { .. }
+            | broker::State::Passed { .. }
+            | broker::State::Brought { .. }
             | broker::State::Planned { .. }
             | broker::State::Granted { .. }
             | broker::State::Returned { .. } => None,

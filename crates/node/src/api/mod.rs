@@ -41,6 +41,8 @@ mod service_plan;
 mod service_watch;
 mod service_warnings;
 mod service_why;
+mod forwarding;
+mod sharing;
 mod site_view;
 mod tickets;
 mod ticket_hash;
@@ -85,6 +87,7 @@ pub use broker_view::{BrokerView, QuotaView, RequestView};
 pub use connection::{Limits, serve};
 pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use delegation_view::DelegationView;
+pub use forwarding::{AcceptRequest, NeighbourRequest, NeighbourView};
 pub use keys::{KeyView, KeysView};
 pub use leases::{MAX_LEASES, More, WantedLeases};
 pub use member::MemberView;
@@ -103,6 +106,7 @@ pub use service::{BlacklistedView, DemandView, ServiceView, SloView};
 pub use service_adapter::AdapterView;
 pub use service_name::ServiceName;
 pub use service_plan::{PlannedService, PlannedStep, ServicePlanView};
+pub use sharing::{LentView, SellingView, ShareRequest, SharingView};
 pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
 pub use unit_run::{RunRequest, RunView};
@@ -316,6 +320,32 @@ pub enum Request {
         manager: Option<Name>,
         /// All that is limited.
         quota: Option<Quota>,
+    },
+    /// What brokers share with each other: a list of [`SharingView`].
+    Sharings {
+        /// One broker; all unless set.
+        broker: Option<Name>,
+    },
+    /// A broker shares units with another one from now on, or other ones: a list of [`SharingView`].
+    Share(Box<ShareRequest>),
+    /// With which brokers requests are passed on: a list of [`NeighbourView`].
+    Neighbours {
+        /// One broker; all unless set.
+        broker: Option<Name>,
+    },
+    /// What is agreed with another broker on requests is set: a list of [`NeighbourView`].
+    SetNeighbour(Box<NeighbourRequest>),
+    /// Whether brokers sell, and what they have sold: a list of [`SellingView`].
+    Selling {
+        /// One broker; all unless set.
+        broker: Option<Name>,
+    },
+    /// A broker sells nothing more, or sells again: a list of [`SellingView`].
+    Sell {
+        /// The broker.
+        broker: Name,
+        /// Whether it sells.
+        sells: bool,
     },
     /// Something is done to a unit of a site: its [`SiteView`].
     Unit {

@@ -315,6 +315,12 @@ impl AppState {
             Request::SetQuota { broker, manager, quota } => {
                 json(&self.set_quota(&broker, manager.as_ref(), quota, by).await?)
             }
+            Request::Sharings { broker } => json(&self.sharings(broker.as_ref()).await?),
+            Request::Share(asked) => json(&self.share(*asked, by).await?),
+            Request::Neighbours { broker } => json(&self.neighbours(broker.as_ref()).await?),
+            Request::SetNeighbour(asked) => json(&self.set_neighbour(*asked, by).await?),
+            Request::Selling { broker } => json(&self.selling(broker.as_ref()).await?),
+            Request::Sell { broker, sells } => json(&self.sell(&broker, sells, by).await?),
             Request::Unit { site, unit, act } => json(&self.act_on(&site, &unit, act, by).await?),
             Request::Add(new) => json(&self.add(&new, by).await?),
             Request::Peers { peer } => json(&self.peers(peer.as_ref()).await?),

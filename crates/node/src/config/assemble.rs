@@ -329,12 +329,17 @@ impl Config {
                 let quotas = quotas(&self.brokers[name], keys);
                 let prices = self.brokers[name].prices.clone();
                 let disclosures = self.brokers[name].disclosures.clone();
+                let sharings = by_id(&self.brokers[name].sharings, keys);
+                let neighbours = by_id(&self.brokers[name].neighbours, keys);
+                let reach = self.brokers[name].reach;
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
                     let actor = Broker::new(setup.clone()).with_quotas(quotas.clone());
                     let actor = actor.with_prices(prices.clone());
                     let actor = actor.with_disclosures(disclosures.clone());
+                    let actor = actor.with_sharings(sharings.clone());
+                    let actor = actor.with_neighbours(neighbours.clone(), reach);
                     let actor = actor.with_swing(mapper.swing());
                     Ok(HostedActor::broker(actor, mapper))
                 };
@@ -471,6 +476,11 @@ fn quotas(broker: &super::Broker, keys: &ParticipantKeys) -> BTreeMap<Whose, Quo
         None => Some((None, quota)),
     };
     broker.quotas.iter().filter_map(quota).collect()
+}
+
+/// What is said of actors, by their ids.
+fn by_id<T: Clone>(named: &BTreeMap<Name, T>, keys: &ParticipantKeys) -> BTreeMap<ActorId, T> {
+    named.iter().filter_map(|(name, what)| Some((keys.id(name)?, what.clone()))).collect()
 }
 
 /// What a site has and delegates.

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use tenure_config::{
-    RawAttributes, RawBrokers, RawPlugin, RawPlugins, RawStacks, RawStock, RawStocks, RawUnits,
-    StockKind,
+    RawAccepted, RawAttributes, RawBrokers, RawPlugin, RawPlugins, RawSharing, RawStacks, RawStock,
+    RawStocks, RawUnits, StockKind,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosure;
@@ -109,6 +109,28 @@ pub(super) struct Broker {
     pub(super) price: BTreeMap<Name, u32>,
     #[serde(default)]
     pub(super) disclose: BTreeMap<Spanned<Name>, Disclosure>,
+    #[serde(default)]
+    pub(super) peer: BTreeMap<Spanned<Name>, BrokerPeer>,
+    #[serde(default)]
+    pub(super) reach: RawReach,
+}
+
+/// What a broker has to do with another one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BrokerPeer {
+    pub(super) share: Option<RawSharing>,
+    #[serde(default)]
+    pub(super) forward: bool,
+    pub(super) accept: Option<RawAccepted>,
+}
+
+/// How far requests are passed on.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawReach {
+    pub(super) hops: Option<Spanned<u8>>,
+    pub(super) asks: Option<Spanned<u16>>,
 }
 
 #[derive(Deserialize)]

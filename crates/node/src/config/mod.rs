@@ -19,12 +19,14 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use tenure_config::{
-    ConfigError, Files, Override, Place, PluginSpec, RawPlugin, RawPlugins, RawPoint, Source,
-    Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
+    ConfigError, Files, Override, Place, PluginSpec, RawAccepted, RawPlugin, RawPlugins, RawPoint,
+    RawSharing, Source, Sources, Stock, StockReader, Wrong, by_actor, known_broker, named_brokers,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosures;
+use tenure_core::broker::forwarding::{Neighbour, Reach};
 use tenure_core::broker::quota::Quota;
+use tenure_core::broker::sharing::Sharing;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -139,6 +141,12 @@ pub struct Broker {
     pub prices: BTreeMap<Name, u32>,
     /// How much of what it has it tells whom.
     pub disclosures: Disclosures,
+    /// What it shares with which brokers.
+    pub sharings: BTreeMap<Name, Sharing>,
+    /// With which brokers it passes on requests.
+    pub neighbours: BTreeMap<Name, Neighbour>,
+    /// How far requests of its guests are passed on.
+    pub reach: Reach,
 }
 
 /// A service manager.
@@ -292,7 +300,11 @@ impl Check<'_> {
             let others = named.remove(&None).unwrap_or_default();
             let named = named.into_iter().filter_map(|(name, told)| Some((name?, told))).collect();
             let disclosures = Disclosures { others, named };
-            let broker = Broker { mapper, quotas, prices: broker.price, disclosures };
+            let (sharings, neighbours) = self.broker_peers(broker.peer, (&name, &brokers))?;
+            let reach = self.reach(&broker.reach)?;
+            let prices = broker.price;
+            let broker =
+                Broker { mapper, quotas, prices, disclosures, sharings, neighbours, reach };
             config.brokers.insert(name.into_inner(), broker);
         }
         for (name, site) in file.site {
@@ -304,6 +316,44 @@ impl Check<'_> {
             config.service_managers.insert(name.into_inner(), manager);
         }
         Ok(config)
+    }
+
+    /// What a broker shares, and with whom it passes on requests, by the names of the other brokers.
+    fn broker_peers(
+        &self,
+        given: BTreeMap<Spanned<Name>, file::BrokerPeer>,
+        (name, brokers): (&Spanned<Name>, &[Name]),
+    ) -> Checked<(BTreeMap<Name, Sharing>, BTreeMap<Name, Neighbour>)> {
+        let others = brokers.iter().filter(|other| *other != name.get_ref());
+        let (mut sharings, mut neighbours) = (BTreeMap::new(), BTreeMap::new());
+        for (other, peer) in given {
+            known_broker(&other, others.clone(), self.sources)?;
+            let other = other.into_inner();
+            if let Some(RawSharing(sharing)) = peer.share {
+                sharings.insert(other.clone(), sharing);
+            }
+            let accept = peer.accept.and_then(RawAccepted::accepted);
+            let neighbour = Neighbour { forward: peer.forward, accept };
+            if neighbour != Neighbour::default() {
+                neighbours.insert(other, neighbour);
+            }
+        }
+        Ok((sharings, neighbours))
+    }
+
+    /// How far requests are passed on.
+    fn reach(&self, given: &file::RawReach) -> Checked<Reach> {
+        let usual = Reach::default();
+        let reach = Reach {
+            hops: given.hops.as_ref().map_or(usual.hops, |hops| *hops.get_ref()),
+            asks: given.asks.as_ref().map_or(usual.asks, |asks| *asks.get_ref()),
+        };
+        let spans =
+            given.hops.iter().map(Spanned::span).chain(given.asks.iter().map(Spanned::span));
+        match (reach.check(), spans.last()) {
+            (Err(cause), Some(span)) => Err(self.sources.error(span, cause, None)),
+            (Err(_), None) | (Ok(()), _) => Ok(reach),
+        }
     }
 
     fn places(&self, file: &file::File) -> BTreeMap<String, Place> {

@@ -67,9 +67,11 @@ pub(super) fn input_begins(input: &Input) -> bool {
                 BrokerCommand::SetQuota { .. }
                 | BrokerCommand::Return { .. }
                 | BrokerCommand::Recall { .. }
+                | BrokerCommand::Sell(_)
+                | BrokerCommand::SetNeighbour { .. }
                 | BrokerCommand::Keys(_)
                 | BrokerCommand::Peers(_) => false,
-                BrokerCommand::Delegate { .. } => true,
+                BrokerCommand::Delegate { .. } | BrokerCommand::Share { .. } => true,
             },
             Command::SiteAuthority(command) => match command {
                 SiteCommand::Reset { .. }

@@ -48,6 +48,10 @@ pub(super) enum Act {
     Betray(usize, LeaseId),
     /// An issuer recalls units of a ticket, or withdraws that.
     Recall,
+    /// An operator of a broker shares units with another one, or has it sell nothing, drawn by this number.
+    Share(u64),
+    /// Two brokers agree on the requests of each other's guests, drawn by this number.
+    Forward(u64),
 }
 
 /// Where crashes strike.
@@ -122,6 +126,18 @@ impl World {
             let at = keys.time(Time::ZERO, heal);
             plan.push((at, Act::Keys(keys.any())));
         }
+        let mut sharing = Stream::Sharing.sampler(self.chance);
+        for _ in 0..sharing.count(0, 16) {
+            let at = sharing.time(Time::ZERO, heal);
+            plan.push((at, Act::Share(sharing.any())));
+        }
+        let mut forwarding = Stream::Forwarding.sampler(self.chance);
+        if forwarding.percent(40) {
+            for _ in 0..forwarding.count(2, 12) {
+                let at = forwarding.time(Time::ZERO, heal);
+                plan.push((at, Act::Forward(forwarding.any())));
+            }
+        }
         let others = [
             (Act::Restart, sampler.count(2, 12)),
             (Act::Stock, sampler.count(0, 2)),
@@ -169,6 +185,8 @@ impl World {
             Act::Keys(draw) => self.change_keys(draw),
             Act::Quota => self.set_quota(),
             Act::Recall => self.recall(),
+            Act::Share(draw) => self.share(draw),
+            Act::Forward(draw) => self.forward(draw),
             Act::BurstBegins => {
                 self.watch.auditor.burst_begins();
                 Ok(())
@@ -378,6 +396,7 @@ impl World {
         self.ask_mappers();
         self.give_plans_up();
         self.stop_services();
+        self.stop_sharing();
         Ok(())
     }
 

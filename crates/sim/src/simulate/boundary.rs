@@ -69,6 +69,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::HostsNoted { .. }
             | Message::HostsChanged { .. }
             | Message::Restate { .. }
+            | Message::HandOver(_)
+            | Message::HandedBack(_)
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Credited { .. }

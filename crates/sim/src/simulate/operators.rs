@@ -55,7 +55,7 @@ fn used_unit(site: &SiteAuthority, draw: u64) -> Option<UnitId> {
 /// What operators call units.
 const NAMES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
-fn below(draw: u64, count: usize) -> usize {
+pub(super) fn below(draw: u64, count: usize) -> usize {
     let count = u64::try_from(count.max(1)).unwrap_or(1);
     usize::try_from(draw % count).unwrap_or_default()
 }

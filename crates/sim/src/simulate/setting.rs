@@ -50,6 +50,8 @@ pub(super) enum Stream {
     Plans,
     Several,
     Services,
+    Sharing,
+    Forwarding,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -78,6 +80,8 @@ impl Stream {
                 Self::Services => 15,
                 Self::Family(family) => 16 + family as u64,
                 Self::Strikes(family) => 64 + family as u64,
+                Self::Sharing => 128,
+                Self::Forwarding => 129,
             },
         )
     }

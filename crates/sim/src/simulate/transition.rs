@@ -10,6 +10,7 @@ use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::{machine, unit};
 use tenure_core::ticket::link::LinkHash;
+use tenure_core::wire::handover::Outcome;
 
 /// A transition: machine, state, event, next state. A birth comes from `[*]`.
 pub(super) type Transition = (&'static str, &'static str, &'static str, &'static str);
@@ -152,6 +153,13 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
     use broker::Fact as F;
     let (request, event) = match fact {
         F::Requested(fact) => (fact.request.id, "Requested"),
+        F::RequestHanded(fact) => (fact.request, "Requested"),
+        F::RequestPassed(fact) => (fact.request, "Passed"),
+        F::PassLapsed(fact) => (fact.request, "CameBack"),
+        F::PassAnswered(fact) => {
+            let granted = matches!(fact.outcome, Outcome::Granted(_));
+            (fact.request, if granted { "Brought" } else { "CameBack" })
+        }
         F::TicketsCut(fact) => (fact.request, "Granted"),
         F::RequestRefused(fact) => (fact.request, "Refused"),
         F::RequestQueued(fact) => (fact.request, "Waited"),
@@ -193,6 +201,12 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::NeedNoted(_)
         | F::HostsNoted(_)
         | F::BoundsSet(_)
+        | F::SharingSet(_)
+        | F::LotOpened(_)
+        | F::SharingReviewed(_)
+        | F::SellingSet(_)
+        | F::NeighbourSet(_)
+        | F::RequestSealed(_)
         | F::OrderPlaced(_)
         | F::OrderEnded(_)
         | F::OrdersAdvised(_)

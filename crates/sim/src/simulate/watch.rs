@@ -14,6 +14,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::journal::Journal as _;
 use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::hosts::Hosts;
 use tenure_core::wire::message::{Envelope, Message, Sealed};
 use tenure_laws::{Auditor, Observation};
@@ -198,6 +199,8 @@ impl Watch {
             | Message::HostsNoted { .. }
             | Message::HostsChanged { .. }
             | Message::Restate { .. }
+            | Message::HandOver(_)
+            | Message::HandedBack(_)
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Credit { .. }
@@ -436,6 +439,14 @@ fn say(message: &Message) -> String {
         Message::HostsNoted { service, revision, contests } => {
             format!("{kind} {service} {revision}: {} contests", contests.len())
         }
+        Message::HandOver(handover) => format!("{kind} by {} brokers", handover.path.len()),
+        Message::HandedBack(back) => match &back.outcome {
+            Outcome::Granted(tickets) => {
+                format!("{kind} {}: {} tickets", back.request, tickets.len())
+            }
+            Outcome::Refused(refusal) => format!("{kind} {}: {refusal}", back.request),
+            Outcome::Seen => format!("{kind} {}: seen", back.request),
+        },
         Message::Restate { needs, hosts } => {
             format!("{kind} {} needs, hosts of {}", needs.len(), hosts.len())
         }

@@ -263,6 +263,8 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::HostsNoted { .. }
         | Message::HostsChanged { .. }
         | Message::Restate { .. }
+        | Message::HandOver(_)
+        | Message::HandedBack(_)
         | Message::Join(_)
         | Message::Joined { .. }
         | Message::Waiting { .. }

@@ -14,6 +14,7 @@ use crate::live::availability::AvailabilityArgs;
 use crate::live::delegation;
 use crate::live::recall::RecallArgs;
 use crate::live::removal::RemoveArgs;
+use crate::live::{forwarding, sharing};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
@@ -138,6 +139,14 @@ pub(crate) enum BrokerCommand {
         /// The broker [default: all]
         broker: Option<Name>,
     },
+    Share(sharing::ShareArgs),
+    Unshare(sharing::UnshareArgs),
+    Shares(sharing::SharesArgs),
+    Forward(forwarding::ForwardArgs),
+    Accept(forwarding::AcceptArgs),
+    Routes(forwarding::RoutesArgs),
+    Drain(sharing::DrainArgs),
+    Resume(sharing::ResumeArgs),
     Delegate(delegation::OfBroker),
     Return(delegation::GiveBack),
     Delegations(delegation::Delegations),

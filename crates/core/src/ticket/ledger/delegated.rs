@@ -17,10 +17,53 @@ use crate::ticket::link::{AccountId, LinkHash, SignedLink};
 /// A level over time: from each instant on, until the next.
 type Steps = BTreeMap<Time, i64>;
 
+/// What decides how much a delegation covers: as many generations as there were changes of units, however often it was
+/// renewed.
+struct Standing<'a> {
+    /// The generations that cover more than any later one, somewhere.
+    heads: Vec<&'a SignedLink>,
+    /// What came back, with the generation that it came back of.
+    returned: Vec<(&'a SignedLink, &'a [PartReturned])>,
+}
+
+impl Standing<'_> {
+    fn most_at(&self, t: Time) -> i64 {
+        self.heads.iter().map(|head| self.left_at(head, t)).max().unwrap_or(0)
+    }
+
+    /// What a generation has left at an instant: what came back of a later one came back of it too, while a
+    /// later one is for what its issuer knew to be left.
+    fn left_at(&self, head: &SignedLink, t: Time) -> i64 {
+        if !head.term.contains(t) {
+            return 0;
+        }
+        let later = self.returned.iter().filter(|(other, _)| {
+            number(other) >= number(head) && !mutant!(ReturnOfOneGeneration)
+                || other.hash() == head.hash()
+        });
+        let back = later.flat_map(|(_, back)| *back).filter(|back| back.term.contains(t));
+        back.fold(i64::from(head.units.get()), |left, back| left - i64::from(back.units.get()))
+            .max(0)
+    }
+}
+
+/// The number of a generation.
+fn number(link: &SignedLink) -> Option<u32> {
+    link.delegation.map(|generation| generation.generation)
+}
+
+/// Whether a generation covers as much as another one at every instant, whatever comes back.
+fn outdoes(one: &SignedLink, other: &SignedLink) -> bool {
+    number(one) >= number(other)
+        && one.term.encloses(other.term)
+        && one.units >= other.units
+        && !mutant!(ReturnOfOneGeneration)
+}
+
 impl Account {
     /// What it covers at an instant, whatever was cut from it.
     pub fn covers_at(&self, t: Time) -> i64 {
-        self.limited(t, self.heads.iter().map(|head| self.left_at(head, t)).max().unwrap_or(0))
+        self.limited(t, self.standing(None).most_at(t))
     }
 
     /// No more than its limit.
@@ -75,37 +118,37 @@ impl Account {
 
     /// The generation that covers the most at an instant.
     pub(super) fn best_at(&self, t: Time) -> Option<LinkHash> {
-        let running = self.heads.iter().filter(|head| self.left_at(head, t) > 0);
-        running.max_by_key(|head| self.left_at(head, t)).map(SignedLink::hash)
+        let standing = self.standing(None);
+        let running = standing.heads.iter().filter(|head| standing.left_at(head, t) > 0);
+        running.max_by_key(|head| standing.left_at(head, t)).map(|head| head.hash())
     }
 
-    /// What a generation has left at an instant: what came back of a later one came back of it too, while a
-    /// later one is for what its issuer knew to be left.
-    fn left_at(&self, head: &SignedLink, t: Time) -> i64 {
-        if !head.term.contains(t) {
-            return 0;
+    /// What counts of its generations, with another one.
+    fn standing<'a>(&'a self, more: Option<&'a SignedLink>) -> Standing<'a> {
+        let mut heads: Vec<&SignedLink> = more.into_iter().collect();
+        // One that outdoes another is behind it, for it ends no earlier.
+        for head in self.heads.iter().rev() {
+            if !heads.iter().any(|other| outdoes(other, head)) {
+                heads.push(head);
+            }
         }
-        let number = |link: &SignedLink| link.delegation.map(|g| g.generation);
-        let later = self.heads.iter().filter(|other| {
-            number(other) >= number(head) && !mutant!(ReturnOfOneGeneration)
-                || other.hash() == head.hash()
+        heads.reverse();
+        let returned = self.heads.iter().filter(|_| !self.returned.is_empty());
+        let returned = returned.filter_map(|head| {
+            let back = self.returned.get(&head.hash())?;
+            Some((head, back.as_slice()))
         });
-        let back = later.filter_map(|other| self.returned.get(&other.hash())).flatten();
-        let back = back.filter(|back| back.term.contains(t));
-        back.fold(i64::from(head.units.get()), |left, back| left - i64::from(back.units.get()))
-            .max(0)
+        Standing { heads, returned: returned.collect() }
     }
 
     /// What it covers over time, with another generation.
     fn steps(&self, more: Option<&SignedLink>) -> Steps {
-        let terms = self.heads.iter().chain(more).map(|head| head.term);
+        let standing = self.standing(more);
+        let terms = standing.heads.iter().map(|head| head.term);
         let terms = terms.chain(self.returned.values().flatten().map(|back| back.term));
         let edges = terms.flat_map(|term| [term.start(), term.end()]);
         let edges: BTreeSet<Time> = edges.chain(self.limit.map(|(_, from)| from)).collect();
-        let level = |t| {
-            let more = more.map_or(0, |link| self.left_at(link, t));
-            (t, self.limited(t, self.covers_at(t).max(more)))
-        };
+        let level = |t| (t, self.limited(t, standing.most_at(t)));
         edges.into_iter().map(level).collect()
     }
 }
@@ -234,6 +277,22 @@ impl Ledger {
         self.shift(Some(id), &changes, 1);
         self.shift(under, &changes, -1);
         changes
+    }
+
+    /// How much of an account is not cut over all of a term, whatever a recall leaves of it.
+    pub fn uncut_over(&self, id: AccountId, term: Term) -> i64 {
+        let (Some(account), Some(free)) = (self.accounts.get(&id), self.levels.get(&id)) else {
+            return 0;
+        };
+        if account.limit.is_none() {
+            return free.free_over(term);
+        }
+        let whole = Account { limit: None, ..account.clone() };
+        let mut free = free.clone();
+        for (term, units) in difference(&account.steps(None), &whole.steps(None)) {
+            free.add(term, units);
+        }
+        free.free_over(term)
     }
 
     fn reconsider(

@@ -20,6 +20,7 @@ use tenure_core::service_manager::facts as service_manager;
 use tenure_core::service_manager::group::Why;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::ticket::Ticket;
+use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::offer::Waiting;
 use tenure_core::wire::part::Part;
 use tenure_core::wire::recall::Notice;
@@ -395,11 +396,22 @@ fn on_unit(unit: UnitId, error: Option<&str>) -> String {
     format!("{unit}{}", failed.unwrap_or_default())
 }
 
+/// What another broker has answered.
+fn brought(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Granted(_) => "granted".to_owned(),
+        Outcome::Refused(refusal) => refusal.to_string(),
+        Outcome::Seen => "it has the request already".to_owned(),
+    }
+}
+
 fn broker_says(fact: &broker::Fact) -> Option<String> {
     use broker::Fact as F;
     match fact {
         F::RequestRefused(fact) => Some(fact.refusal.to_string()),
         F::RequestQueued(fact) => Some(place(&fact.waiting)),
+        F::RequestPassed(fact) => Some(fact.reason.clone()),
+        F::PassAnswered(fact) => Some(brought(&fact.outcome)),
         F::HoldEnded(fact) => Some(fact.refusal.to_string()),
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
         F::Revised(fact) => Some(revision(&fact.request)),
@@ -417,6 +429,14 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::NeedNoted(_)
         | F::HostsNoted(_)
         | F::BoundsSet(_)
+        | F::SharingSet(_)
+        | F::LotOpened(_)
+        | F::SharingReviewed(_)
+        | F::SellingSet(_)
+        | F::NeighbourSet(_)
+        | F::RequestSealed(_)
+        | F::RequestHanded(_)
+        | F::PassLapsed(_)
         | F::DelegationTaken(_)
         | F::DelegationEnded(_)
         | F::DelegationIssued(_)

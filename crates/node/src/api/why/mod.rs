@@ -296,6 +296,8 @@ impl Inquiry<'_> {
                     Err((view::time(request.latest), market))
                 }
                 RequestState::Held { .. }
+                | RequestState::Passed { .. }
+                | RequestState::Brought { .. }
                 | RequestState::Planned { .. }
                 | RequestState::Granted { .. }
                 | RequestState::Returned { .. }

@@ -111,6 +111,8 @@ impl LeaseRefs {
             | Message::HostsNoted { .. }
             | Message::HostsChanged { .. }
             | Message::Restate { .. }
+            | Message::HandOver(_)
+            | Message::HandedBack(_)
             | Message::Join(_)
             | Message::Joined { .. } => false,
         }

@@ -1,0 +1,211 @@
+//! Requests that other brokers hand on.
+
+use super::route::Route;
+use crate::actor::{Emit as _, Role, dropped};
+use crate::broker::facts::{RequestHanded, RequestSealed};
+use crate::broker::machine::State;
+use crate::broker::{Broker, Output, Record};
+use crate::model::identity::ActorId;
+use crate::model::slice::RequestId;
+use crate::model::time::{Span, Time};
+use crate::ticket::ledger::LEDGER_RETENTION;
+use crate::wire::handover::{HandedBack, Handover, Outcome};
+use crate::wire::message::{Envelope, Message, Sealed};
+use crate::wire::offer::Reply;
+use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
+
+/// How long after the answer was due a ticket that another broker brings can be redeemed. One that its guest does not
+/// get is its broker's again after that.
+const CLAIM_WITHIN: Span = Span::from_secs(300);
+
+impl Broker {
+    /// The guest's message is kept for as long as its request may be passed on.
+    pub(in crate::broker) fn keep_sealed(
+        &mut self,
+        now: Time,
+        request: &Request,
+        sealed: &Sealed,
+        out: &mut Output,
+    ) {
+        // An extension is its issuer's to grant.
+        let extends = request.items.iter().any(|item| item.extends.is_some());
+        if self.forwards_to().is_empty() || request.reply != Reply::Grant || extends {
+            return;
+        }
+        let (request, sealed, reach) = (request.id, sealed.clone(), self.reach);
+        self.emit(now, RequestSealed { request, sealed, reach }, out);
+    }
+
+    pub(in crate::broker) fn request_sealed(&mut self, at: Time, fact: &RequestSealed) {
+        let RequestSealed { request: id, sealed, reach } = fact;
+        if let Some(record) = self.state.requests.get_mut(id) {
+            record.route = Some(Route::first(sealed.clone(), *reach, at));
+        }
+        self.show_route(*id);
+    }
+
+    /// Another broker hands a request on.
+    pub(in crate::broker) fn handed_over(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        handover: Handover,
+        out: &mut Output,
+    ) {
+        let id = match self.read_handover(now, from, &handover) {
+            Ok(id) => id,
+            Err((Some(id), refusal)) => {
+                return self.hand_back(now, (from, id), Outcome::Refused(refusal), out);
+            }
+            Err((None, refusal)) => {
+                let cause = refusal.to_string();
+                return out.problems.push(dropped("hand-over", cause));
+            }
+        };
+        if let Some(record) = self.state.requests.get(&id) {
+            if record.handed_by() == Some(from) {
+                return self.repeat_answer(id, out);
+            }
+            return self.hand_back(now, (from, id), Outcome::Seen, out);
+        }
+        if handover.path.contains(&self.base.id()) {
+            return self.hand_back(now, (from, id), Outcome::Seen, out);
+        }
+        let Some(request) = request_in(&handover.sealed) else { return };
+        let crowded =
+            self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(id.origin).has_room();
+        if crowded || self.state.quotas.asks_too_fast(id.origin, now) {
+            return self.hand_back(now, (from, id), Outcome::Refused(Refusal::Overloaded), out);
+        }
+        let request = self.take_receipts(now, request, out);
+        let denied = self.state.neighbours.with(from).and_then(|of| of.accept.as_ref());
+        let denied = denied.and_then(|accepted| accepted.excludes(&request));
+        let refusal = denied.or_else(|| self.not_open(now, &request));
+        self.emit(now, RequestHanded { request: id, handover }, out);
+        if let Some(refusal) = refusal {
+            self.refuse(now, id, refusal, "never open to decision".to_owned(), out);
+        }
+    }
+
+    /// The id of a request that is handed on, if its guest has asked for it and the sender may hand it on.
+    fn read_handover(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        handover: &Handover,
+    ) -> Result<RequestId, (Option<RequestId>, Refusal)> {
+        let malformed = |cause: &str| Refusal::Malformed(cause.to_owned());
+        let since = now.minus(self.base.margin()).minus(LEDGER_RETENTION);
+        let envelope = handover.sealed.read(&mut self.base.credentials, since);
+        let envelope = envelope.map_err(|cause| (None, malformed(&cause.to_string())))?;
+        let Message::Request(request) = &envelope.message else {
+            return Err((None, malformed("there is no request in it")));
+        };
+        let (id, header) = (request.id, envelope.header);
+        let refused = |refusal| Err((Some(id), refusal));
+        let accepts =
+            self.state.neighbours.with(from).is_some_and(|neighbour| neighbour.accept.is_some());
+        if !self.base.is_known(from, Role::Broker) || !accepts || id.origin != header.from {
+            return refused(Refusal::Forbidden);
+        }
+        if let Err(cause) = handover.check().and_then(|()| request.check()) {
+            return refused(Refusal::Malformed(cause));
+        }
+        if handover.path.first() != Some(&header.to) || handover.path.last() != Some(&from) {
+            return refused(malformed("its path is not from the guest's broker to the sender"));
+        }
+        let extends = request.items.iter().any(|item| item.extends.is_some());
+        if request.reply != Reply::Grant || extends {
+            return refused(malformed("only requests for new tickets are passed on"));
+        }
+        if let Err(cause) = self.check_units(request) {
+            return refused(Refusal::Malformed(cause));
+        }
+        if now >= Self::known_until(request).plus(self.base.margin()) {
+            return refused(Refusal::TooLate(request.last_end()));
+        }
+        Ok(id)
+    }
+
+    fn hand_back(
+        &self,
+        now: Time,
+        (to, request): (ActorId, RequestId),
+        outcome: Outcome,
+        out: &mut Output,
+    ) {
+        let back = HandedBack { request, outcome, trail: Vec::new() };
+        let message = Message::HandedBack(Box::new(back));
+        out.replies.push(self.base.volatile(to, now, message));
+    }
+
+    pub(in crate::broker) fn request_handed(&mut self, at: Time, fact: &RequestHanded) {
+        let handover = &fact.handover;
+        let Some(mut request) = request_in(&handover.sealed) else { return };
+        request.receipts.clear();
+        let by = handover.answer_by.plus(CLAIM_WITHIN);
+        let by = request.provisos.redeem_by.map_or(by, |wanted| wanted.min(by));
+        request.provisos.redeem_by = Some(by);
+        request.answer_by = request.answer_by.min(handover.answer_by);
+        self.state.quotas.asked(request.id.origin, at);
+        self.requested(&request);
+        if let Some(record) = self.state.requests.get_mut(&request.id) {
+            record.route = Some(Route::handed(handover, at));
+        }
+        self.show_route(request.id);
+    }
+
+    /// Answers the broker that has handed a request on as it was answered.
+    pub(in crate::broker) fn repeat_to_broker(
+        &self,
+        id: RequestId,
+        record: &Record,
+        out: &mut Output,
+    ) {
+        let outcome = match &record.state {
+            State::Granted { tickets, .. }
+            | State::Returned { tickets }
+            | State::Brought { tickets } => Outcome::Granted(tickets.clone()),
+            State::Refused { refusal, .. } => Outcome::Refused(refusal.clone()),
+            State::Open { .. }
+            | State::Passed { .. }
+            | State::Held { .. }
+            | State::Planned { .. } => return,
+        };
+        let Some((cause, to)) = record.answered.zip(record.handed_by()) else { return };
+        out.replies.push(self.base.answer(to, cause, record.back(id, outcome)));
+    }
+
+    /// The mapper sees what was tried for an open request.
+    pub(in crate::broker) fn show_route(&mut self, id: RequestId) {
+        let record = self.state.requests.get(&id);
+        let open = record.filter(|record| matches!(record.state, State::Open { .. }));
+        self.index.routed(id, open.and_then(|record| record.route.as_ref()));
+    }
+}
+
+impl Record {
+    /// The broker that has handed the request on, if one has.
+    pub(in crate::broker) fn handed_by(&self) -> Option<ActorId> {
+        self.route.as_ref().and_then(Route::from)
+    }
+
+    /// The answer to that broker.
+    pub(in crate::broker) fn back(&self, request: RequestId, outcome: Outcome) -> Message {
+        let trail = self.route.as_ref().map(|route| route.tried.trail.clone());
+        Message::HandedBack(Box::new(HandedBack {
+            request,
+            outcome,
+            trail: trail.unwrap_or_default(),
+        }))
+    }
+}
+
+/// The request that a message is.
+fn request_in(sealed: &Sealed) -> Option<Request> {
+    let Envelope { message: Message::Request(request), .. } = sealed.peek().ok()? else {
+        return None;
+    };
+    Some(request)
+}

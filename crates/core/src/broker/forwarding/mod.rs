@@ -1,0 +1,206 @@
+//! Forwarding: a broker passes on requests that it cannot meet, to brokers that take them, and brings the answers.
+//!
+//! Rights do not move: the other broker cuts the tickets, for the guest, and the guest redeems them at the site. What
+//! is passed on is the guest's own message, so nobody on the way can ask for anything else.
+
+mod handed;
+mod passing;
+mod route;
+
+pub(super) use route::Route;
+pub use route::Tried;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::quota::Source;
+use super::{Broker, Output};
+use crate::actor::{Emit as _, Role};
+use crate::broker::facts::NeighbourSet;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::time::{Span, Time};
+use crate::wire::handover::{ASKS, HOPS, MAX_ASKS, MAX_HOPS};
+use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
+
+/// What a broker and another one do for each other's guests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// Whether requests are passed on to it.
+    pub forward: bool,
+    /// Which requests that it passes on are taken; without this, none.
+    pub accept: Option<Accepted>,
+}
+
+/// Which requests of another broker's guests are taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// For units of these types alone; of any, if there are none.
+    pub types: BTreeSet<Name>,
+    /// For terms no longer than this.
+    pub longest: Option<Span>,
+}
+
+impl Accepted {
+    /// Why a request is not taken, if so.
+    fn excludes(&self, request: &Request) -> Option<Refusal> {
+        let other = request.items.iter().map(|item| &item.resource);
+        let mut other = other.filter(|resource| !self.types.contains(*resource));
+        if let Some(resource) = other.next().filter(|_| !self.types.is_empty()) {
+            return Some(Refusal::Policy(format!("`{resource}` is not lent to such guests")));
+        }
+        let longest = self.longest.filter(|longest| request.min_duration > *longest)?;
+        Some(Refusal::Policy(format!("such guests have units for {longest} at most")))
+    }
+}
+
+/// How far a broker has the requests of its own guests passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reach {
+    /// How many times one after the other.
+    pub hops: u8,
+    /// To how many brokers.
+    pub asks: u16,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self { hops: HOPS, asks: ASKS }
+    }
+}
+
+impl Reach {
+    /// Whether it is within its bounds.
+    ///
+    /// # Errors
+    /// Which bound it exceeds.
+    pub fn check(&self) -> Result<(), String> {
+        if self.hops > MAX_HOPS || self.asks > MAX_ASKS {
+            return Err(format!(
+                "requests are passed on {MAX_HOPS} times and to {MAX_ASKS} brokers at most"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Other brokers and what is agreed with them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Neighbours {
+    configured: BTreeMap<ActorId, Neighbour>,
+    /// What an operator has said prevails.
+    set: BTreeMap<ActorId, Neighbour>,
+}
+
+impl Neighbours {
+    /// What is agreed with a broker.
+    pub(super) fn with(&self, broker: ActorId) -> Option<&Neighbour> {
+        self.set.get(&broker).or_else(|| self.configured.get(&broker))
+    }
+
+    /// All of them, each with what is agreed.
+    fn all(&self) -> BTreeMap<ActorId, (&Neighbour, Source)> {
+        let configured =
+            self.configured.iter().map(|(who, of)| (*who, (of, Source::Configuration)));
+        let set = self.set.iter().map(|(who, of)| (*who, (of, Source::Operator)));
+        configured.chain(set).collect()
+    }
+
+    /// What is configured and differs from what is `wanted`, each as it is to be.
+    fn outdated(&self, wanted: &BTreeMap<ActorId, Neighbour>) -> Vec<(ActorId, Option<Neighbour>)> {
+        let all: BTreeSet<_> = self.configured.keys().chain(wanted.keys()).collect();
+        let differs = |who: &&ActorId| self.configured.get(*who) != wanted.get(*who);
+        all.into_iter().filter(differs).map(|who| (*who, wanted.get(who).cloned())).collect()
+    }
+}
+
+/// What is agreed with another broker, for display.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeighbourSurvey {
+    /// The other broker.
+    pub with: ActorId,
+    /// What is agreed.
+    pub neighbour: Neighbour,
+    /// Who says so.
+    pub by: Source,
+    /// How many requests it is being asked for.
+    pub passed: u32,
+}
+
+impl Broker {
+    /// The most brokers that something is agreed with.
+    pub const MAX_NEIGHBOURS: usize = 10_000;
+
+    /// The same broker, with what is agreed with others. A start puts in force what has changed.
+    pub fn with_neighbours(self, neighbours: BTreeMap<ActorId, Neighbour>, reach: Reach) -> Self {
+        Self { neighbours, reach, ..self }
+    }
+
+    /// What is agreed with other brokers, by their ids.
+    pub fn neighbours(&self) -> Vec<NeighbourSurvey> {
+        let all = self.state.neighbours.all().into_iter();
+        all.map(|(with, (neighbour, by))| NeighbourSurvey {
+            with,
+            neighbour: neighbour.clone(),
+            by,
+            passed: self.passed_to(with),
+        })
+        .collect()
+    }
+
+    /// What the configuration says of other brokers is put in force.
+    pub(super) fn configure_neighbours(&mut self, now: Time, out: &mut Output) {
+        for (with, neighbour) in self.state.neighbours.outdated(&self.neighbours) {
+            self.emit(now, NeighbourSet { with, neighbour, by: Source::Configuration }, out);
+        }
+    }
+
+    /// An operator says what is agreed with a broker.
+    pub(super) fn set_neighbour(
+        &mut self,
+        now: Time,
+        with: ActorId,
+        neighbour: Neighbour,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        if !self.base.is_known(with, Role::Broker) || with == self.base.id() {
+            return Err("requests are passed on to a broker that is known here".to_owned());
+        }
+        let all = self.state.neighbours.all();
+        if !all.contains_key(&with) && all.len() >= Self::MAX_NEIGHBOURS {
+            return Err(format!("it has {} neighbours already", Self::MAX_NEIGHBOURS));
+        }
+        self.emit(
+            now,
+            NeighbourSet { with, neighbour: Some(neighbour), by: Source::Operator },
+            out,
+        );
+        Ok(())
+    }
+
+    pub(super) fn neighbour_set(&mut self, fact: &NeighbourSet) {
+        let neighbours = &mut self.state.neighbours;
+        let of = match fact.by {
+            Source::Configuration => &mut neighbours.configured,
+            Source::Operator => &mut neighbours.set,
+        };
+        match &fact.neighbour {
+            Some(neighbour) => of.insert(fact.with, neighbour.clone()),
+            None => of.remove(&fact.with),
+        };
+        self.call_for_open();
+    }
+
+    /// The brokers that it passes requests on to, by name.
+    pub(super) fn forwards_to(&self) -> Vec<(Name, ActorId)> {
+        let all = self.state.neighbours.all().into_iter();
+        let to = all.filter(|(who, (neighbour, _))| {
+            neighbour.forward && self.base.is_known(*who, Role::Broker)
+        });
+        let mut to: Vec<_> = to.map(|(who, _)| (self.base.name_of(who), who)).collect();
+        to.sort();
+        to
+    }
+}

@@ -1,0 +1,218 @@
+//! Requests that are passed on, and their answers.
+
+use std::sync::Arc;
+
+use super::route::{Route, Tried};
+use crate::actor::fact::{BadFact, truncate_text};
+use crate::actor::{Emit as _, Role, dropped};
+use crate::broker::facts::{PassAnswered, PassLapsed, RequestPassed};
+use crate::broker::machine::{Event, State, Tickets};
+use crate::broker::{Broker, Obligation, Output, Record};
+use crate::model::identity::ActorId;
+use crate::model::slice::RequestId;
+use crate::model::time::{Span, Time};
+use crate::wire::handover::{HandedBack, Handover, Hop, HopAnswer, Outcome};
+use crate::wire::message::Message;
+use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
+
+/// The longest that one broker on the way is waited for.
+const LONGEST_HOP: Span = Span::from_secs(30);
+
+/// The most that is remembered of what brokers said.
+const MAX_TRAIL: usize = 64;
+
+impl Broker {
+    /// Passes an open request on to another broker.
+    pub(in crate::broker) fn pass(
+        &mut self,
+        now: Time,
+        (id, to): (RequestId, ActorId),
+        reason: &str,
+        out: &mut Output,
+    ) -> Result<(), String> {
+        let until = self.can_pass(now, id, to)?;
+        let reason = truncate_text(reason);
+        self.emit(now, RequestPassed { request: id, to, until, reason }, out);
+        Ok(())
+    }
+
+    /// Until when a broker is waited for, if a request can be passed on to it.
+    fn can_pass(&self, now: Time, id: RequestId, to: ActorId) -> Result<Time, String> {
+        let no = |why: &str| format!("request {id} is not passed on: {why}");
+        let record = self.state.requests.get(&id).ok_or_else(|| no("it is not known"))?;
+        let tried = record.route.as_ref().and_then(Route::open);
+        let tried = tried.ok_or_else(|| no("its limits do not allow it"))?;
+        if tried.asked.contains(&to) {
+            return Err(no("that broker was asked"));
+        }
+        let forwards = self.state.neighbours.with(to).is_some_and(|neighbour| neighbour.forward);
+        if !forwards || !self.base.is_known(to, Role::Broker) {
+            return Err(no("nothing is passed on to that broker"));
+        }
+        let until = self.waits_until(now, record, tried);
+        if until <= now { Err(no("no time is left")) } else { Ok(until) }
+    }
+
+    /// The part of the time left that the next broker gets: as much as each of those that may be asked after it, and
+    /// as is kept for the answer.
+    fn waits_until(&self, now: Time, record: &Record, tried: &Tried) -> Time {
+        let left = self.forwards_to().into_iter().filter(|(_, who)| !tried.asked.contains(who));
+        let left = i64::try_from(left.count().min(usize::from(tried.asks))).unwrap_or(i64::MAX);
+        let hops = record.route.as_ref().map_or(1, |route| i64::from(route.hops));
+        let part = record.answer_by.since(now).part(left.saturating_add(1));
+        now.plus(part.min(LONGEST_HOP.times(hops)))
+    }
+
+    pub(in crate::broker) fn request_passed(
+        &mut self,
+        at: Time,
+        fact: &RequestPassed,
+    ) -> Result<(), BadFact> {
+        let &RequestPassed { request: id, to, until, .. } = fact;
+        if let Some(route) = self.state.requests.get_mut(&id).and_then(|r| r.route.as_mut()) {
+            let tried = Arc::make_mut(&mut route.tried);
+            tried.asked.insert(to);
+            tried.asks = tried.asks.saturating_sub(1);
+            route.since = at;
+        }
+        self.state.pending.require(Obligation::Pass(id), self.base.position, at);
+        self.moved(id, at, Event::Passed(to, until))
+    }
+
+    /// The message to the broker that a request is passed on to.
+    pub(in crate::broker) fn pass_message(&self, id: RequestId) -> Option<(ActorId, Message)> {
+        let record = self.state.requests.get(&id)?;
+        let &State::Passed { to, until, .. } = &record.state else { return None };
+        let route = record.route.as_ref()?;
+        let me = self.base.id();
+        let handover = Handover {
+            sealed: route.sealed.clone()?,
+            path: route.path.iter().copied().chain([me]).collect(),
+            asked: route.tried.asked.iter().copied().chain([me]).collect(),
+            hops: route.hops.saturating_sub(1),
+            asks: route.tried.asks,
+            answer_by: until,
+        };
+        Some((to, Message::HandOver(Box::new(handover))))
+    }
+
+    /// A broker has answered a request that was passed on to it.
+    pub(in crate::broker) fn handed_back(
+        &mut self,
+        now: Time,
+        from: ActorId,
+        back: HandedBack,
+        out: &mut Output,
+    ) {
+        let id = back.request;
+        let request = match self.request(id) {
+            Some(State::Passed { request, to, .. }) if *to == from => Arc::clone(request),
+            // Tickets are welcome as long as it is not answered, though their broker was given up.
+            Some(State::Open { request, .. } | State::Passed { request, .. })
+                if matches!(back.outcome, Outcome::Granted(_)) && self.was_asked(id, from) =>
+            {
+                Arc::clone(request)
+            }
+            // What was cut for it now is reclaimed by who has cut it.
+            Some(_) => return,
+            None => return out.problems.push(dropped("handed-back", "no such request is known")),
+        };
+        if let Outcome::Granted(tickets) = &back.outcome
+            && let Err(cause) = self.check_brought(&request, tickets)
+        {
+            return out.problems.push(dropped("handed-back", cause));
+        }
+        let HandedBack { outcome, trail, .. } = back;
+        let trail = trail.into_iter().take(MAX_TRAIL).collect();
+        self.emit(now, PassAnswered { request: id, from, outcome, trail }, out);
+        if matches!(self.request(id), Some(State::Brought { .. })) {
+            self.repeat_answer(id, out);
+        }
+    }
+
+    /// Whether a request was passed on to a broker that has not answered.
+    fn was_asked(&self, id: RequestId, broker: ActorId) -> bool {
+        let route = self.state.requests.get(&id).and_then(|record| record.route.as_ref());
+        let mut trail = route.into_iter().flat_map(|route| &route.tried.trail);
+        trail.any(|hop| hop.broker == broker && hop.said == HopAnswer::Nothing)
+    }
+
+    /// Whether tickets are what a guest has asked for, and its own.
+    fn check_brought(&mut self, request: &Request, tickets: &Tickets) -> Result<(), String> {
+        let holder = request.id.origin;
+        for (_, ticket) in tickets {
+            let checked = self.base.credentials.check_ticket(ticket, ticket.site(), holder);
+            checked.map_err(|fault| fault.to_string())?;
+        }
+        let met = request.is_met_with(tickets);
+        met.then_some(()).ok_or_else(|| "the tickets are not what was asked for".to_owned())
+    }
+
+    pub(in crate::broker) fn pass_answered(
+        &mut self,
+        at: Time,
+        fact: &PassAnswered,
+    ) -> Result<(), BadFact> {
+        let PassAnswered { request: id, from, outcome, trail } = fact;
+        let said = match outcome {
+            Outcome::Granted(_) => HopAnswer::Granted,
+            Outcome::Refused(refusal) => HopAnswer::Refused(refusal.clone()),
+            Outcome::Seen => HopAnswer::Seen,
+        };
+        self.note_hop(*id, (*from, said), at, trail);
+        self.state.pending.settle(&Obligation::Pass(*id));
+        match outcome {
+            Outcome::Granted(tickets) => self.moved(*id, at, Event::Brought(tickets.clone())),
+            Outcome::Refused(_) | Outcome::Seen => self.moved(*id, at, Event::CameBack),
+        }
+    }
+
+    /// The broker that a request was passed on to has not answered in time.
+    pub(in crate::broker) fn pass_due(&mut self, now: Time, request: RequestId, out: &mut Output) {
+        self.emit(now, PassLapsed { request }, out);
+    }
+
+    pub(in crate::broker) fn pass_lapsed(
+        &mut self,
+        at: Time,
+        id: RequestId,
+    ) -> Result<(), BadFact> {
+        if let Some(&State::Passed { to, .. }) = self.request(id) {
+            self.note_hop(id, (to, HopAnswer::Nothing), at, &[]);
+        }
+        self.state.pending.settle(&Obligation::Pass(id));
+        self.moved(id, at, Event::CameBack)
+    }
+
+    fn note_hop(
+        &mut self,
+        id: RequestId,
+        (broker, said): (ActorId, HopAnswer),
+        at: Time,
+        below: &[Hop],
+    ) {
+        let route = self.state.requests.get_mut(&id).and_then(|record| record.route.as_mut());
+        let Some(route) = route else { return };
+        let took = at.since(route.since);
+        let tried = Arc::make_mut(&mut route.tried);
+        tried.asked.extend(below.iter().map(|hop| hop.broker));
+        tried.asks = tried.asks.saturating_sub(u16::try_from(below.len()).unwrap_or(u16::MAX));
+        tried.trail.extend(below.iter().cloned().chain([Hop { broker, said, took }]));
+        tried.trail.truncate(MAX_TRAIL);
+    }
+
+    /// How many requests a broker is being asked for.
+    pub(in crate::broker) fn passed_to(&self, broker: ActorId) -> u32 {
+        let all = self.state.requests.values();
+        let passed =
+            all.filter(|record| matches!(record.state, State::Passed { to, .. } if to == broker));
+        u32::try_from(passed.count()).unwrap_or(u32::MAX)
+    }
+
+    /// What an open request that is due is refused with: the best that was heard, if any broker was asked.
+    pub(in crate::broker) fn best_heard(&self, id: RequestId, own: Refusal) -> Refusal {
+        let route = self.state.requests.get(&id).and_then(|record| record.route.as_ref());
+        route.map_or(own.clone(), |route| route.tried.best(own, &self.forwards_to()))
+    }
+}

@@ -1,0 +1,103 @@
+//! The way of one request through brokers.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Reach;
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::time::Time;
+use crate::wire::handover::{Handover, Hop, HopAnswer};
+use crate::wire::message::Sealed;
+use crate::wire::refusal::Refusal;
+
+/// How a request that may be passed on came here, and who was asked for it since.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Route {
+    /// The guest's message, until it is answered.
+    pub(crate) sealed: Option<Sealed>,
+    /// The brokers before this one; none if its guest has come here.
+    pub(crate) path: Vec<ActorId>,
+    /// How many times it may be passed on from here, one after the other.
+    pub(crate) hops: u8,
+    /// Since when the broker that it was last passed on to has it.
+    pub(crate) since: Time,
+    /// What was tried.
+    pub(crate) tried: Arc<Tried>,
+}
+
+/// What was tried for a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The brokers that were asked, or are on its path.
+    pub asked: BTreeSet<ActorId>,
+    /// How many more may be asked.
+    pub asks: u16,
+    /// What they said.
+    pub trail: Vec<Hop>,
+}
+
+impl Route {
+    /// That of a request whose guest has come here.
+    pub(crate) fn first(sealed: Sealed, Reach { hops, asks }: Reach, at: Time) -> Self {
+        let tried = Arc::new(Tried { asks, ..Tried::default() });
+        Self { sealed: Some(sealed), path: Vec::new(), hops, since: at, tried }
+    }
+
+    /// That of a request that another broker has handed on.
+    pub(crate) fn handed(handover: &Handover, at: Time) -> Self {
+        let Handover { sealed, path, asked, hops, asks, .. } = handover;
+        let asked = asked.iter().chain(path).copied().collect();
+        let tried = Arc::new(Tried { asked, asks: *asks, trail: Vec::new() });
+        let (sealed, path) = (Some(sealed.clone()), path.clone());
+        Self { sealed, path, hops: *hops, since: at, tried }
+    }
+
+    /// The broker that has handed it on.
+    pub(crate) fn from(&self) -> Option<ActorId> {
+        self.path.last().copied()
+    }
+
+    /// What was tried, if it may be passed on.
+    pub(crate) fn open(&self) -> Option<&Arc<Tried>> {
+        Some(&self.tried).filter(|tried| self.hops > 0 && tried.asks > 0 && self.sealed.is_some())
+    }
+}
+
+impl Tried {
+    /// The best of the refusals of a request: this one, and what other brokers said. That it can never be is said only
+    /// if all of `neighbours` say so: one that was not heard, or not asked, may have it.
+    pub fn best(&self, own: Refusal, neighbours: &[(Name, ActorId)]) -> Refusal {
+        let said = |who: ActorId| {
+            self.trail.iter().any(|hop| hop.broker == who && hop.said != HopAnswer::Nothing)
+        };
+        let unheard = neighbours.iter().filter(|(_, who)| !said(*who) && !self.is_before(*who));
+        let brokers: Vec<Name> = unheard.map(|(name, _)| name.clone()).collect();
+        let unheard = Some(Refusal::Unheard { brokers: brokers.clone() });
+        let refused = self.trail.iter().filter_map(|hop| match &hop.said {
+            HopAnswer::Refused(refusal) => Some(refusal.clone()),
+            HopAnswer::Granted | HopAnswer::Seen | HopAnswer::Nothing => None,
+        });
+        let all = refused.chain(unheard.filter(|_| !brokers.is_empty()));
+        all.fold(own, better)
+    }
+
+    /// Whether a broker was asked by another one.
+    fn is_before(&self, broker: ActorId) -> bool {
+        self.asked.contains(&broker) && !self.trail.iter().any(|hop| hop.broker == broker)
+    }
+}
+
+/// Of two refusals the one to pass on: if both say when, the earlier.
+fn better(one: Refusal, other: Refusal) -> Refusal {
+    let earliest = |refusal: &Refusal| {
+        let Refusal::Busy { earliest, .. } = refusal else { return None };
+        earliest.map(std::cmp::Reverse)
+    };
+    match one.rank().cmp(&other.rank()).then(earliest(&one).cmp(&earliest(&other))) {
+        std::cmp::Ordering::Less => other,
+        std::cmp::Ordering::Equal | std::cmp::Ordering::Greater => one,
+    }
+}

@@ -1,0 +1,149 @@
+//! What brokers share with each other, brokers that are drained, and requests that brokers pass on.
+
+use tenure_core::actor::Role;
+use tenure_core::broker::Command as BrokerCommand;
+use tenure_core::broker::facts::{self as broker, NeighbourSet, SharingSet};
+use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach};
+use tenure_core::broker::sharing::Sharing;
+use tenure_core::runtime::{AnyActor, Input};
+use tenure_core::wire::handover::{Handover, Outcome};
+use tenure_core::wire::message::Message;
+
+use super::language::{name, of_role};
+use super::names::{Names, clock};
+use super::script::{Args, Bad};
+use super::values::{self, refusal};
+use super::world::World;
+
+/// A broker shares units with another one from now on.
+pub fn share(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = of_role(world, &args.next("the broker")?, Role::Broker)?;
+    let with = world.id(of_role(world, &args.next("the other broker")?, Role::Broker)?);
+    let usual = Sharing::default();
+    let sharing = Sharing {
+        units: args.number_option("units")?,
+        reserve: args.number_option("reserve")?.unwrap_or(usual.reserve),
+        notice: args.span_option("notice")?.unwrap_or(usual.notice),
+        term: args.span_option("term")?.unwrap_or(usual.term),
+    };
+    world.hand(who, Input::Command(BrokerCommand::Share { with, sharing }.into()));
+    Ok(())
+}
+
+/// A broker stops to sell.
+pub fn drain(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    sell(world, args, false)
+}
+
+/// A broker sells again.
+pub fn resume(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    sell(world, args, true)
+}
+
+fn sell(world: &mut World, args: &mut Args, sells: bool) -> Result<(), Bad> {
+    let who = of_role(world, &args.next("the broker")?, Role::Broker)?;
+    world.hand(who, Input::Command(BrokerCommand::Sell(sells).into()));
+    Ok(())
+}
+
+/// A broker passes requests on to another one, which takes them from now on: any, or of these types and lengths.
+pub fn forward(world: &mut World, args: &mut Args) -> Result<(), Bad> {
+    let who = of_role(world, &args.next("the broker")?, Role::Broker)?;
+    let to = of_role(world, &args.next("the other broker")?, Role::Broker)?;
+    let types = args.option("types");
+    let types = types.iter().flat_map(|all| all.split(',')).map(name).collect::<Result<_, _>>()?;
+    let accepted = Accepted { types, longest: args.span_option("longest")? };
+    agree(world, (who, to), |with| with.forward = true);
+    agree(world, (to, who), |with| with.accept = Some(accepted));
+    Ok(())
+}
+
+/// Changes what is agreed with another broker.
+fn agree(world: &mut World, (who, with): (usize, usize), change: impl FnOnce(&mut Neighbour)) {
+    let with = world.id(with);
+    let known = match world.participants[who].host.actor() {
+        AnyActor::Broker(broker) => broker.neighbours(),
+        AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => Vec::new(),
+    };
+    let known = known.into_iter().find(|known| known.with == with);
+    let mut neighbour = known.map(|known| known.neighbour).unwrap_or_default();
+    change(&mut neighbour);
+    world.hand(who, Input::Command(BrokerCommand::SetNeighbour { with, neighbour }.into()));
+}
+
+/// What a fact about sharing or about passing on says.
+pub fn describe(names: &Names, fact: &broker::Fact) -> Option<String> {
+    use broker::Fact;
+    Some(match fact {
+        Fact::SharingSet(fact) => set(names, fact),
+        Fact::LotOpened(fact) => {
+            format!("for {}, cut from {}", names.actor(fact.with), names.delegation(fact.from, 0))
+        }
+        Fact::NeighbourSet(fact) => agreed(names, fact),
+        Fact::RequestSealed(fact) => {
+            let Reach { hops, asks } = fact.reach;
+            format!("{}, {hops} times and to {asks} brokers", names.request(fact.request))
+        }
+        Fact::RequestHanded(fact) => {
+            let path = fact.handover.path.iter().map(|broker| names.actor(*broker));
+            let path = path.collect::<Vec<_>>().join(", ");
+            format!("{} by {path}", names.request(fact.request))
+        }
+        Fact::RequestPassed(fact) => {
+            let (to, until) = (names.actor(fact.to), clock(fact.until));
+            format!("{} to {to} until {until} ({})", names.request(fact.request), fact.reason)
+        }
+        Fact::PassAnswered(fact) => {
+            let (request, from) = (names.request(fact.request), names.actor(fact.from));
+            let outcome = outcome(names, &fact.outcome);
+            format!("{request} by {from}: {outcome}")
+        }
+        Fact::PassLapsed(fact) => names.request(fact.request),
+        Fact::SellingSet(fact) => if fact.sells { "sells" } else { "drained" }.to_owned(),
+        _ => return None,
+    })
+}
+
+fn agreed(names: &Names, fact: &NeighbourSet) -> String {
+    let with = names.actor(fact.with);
+    let Some(Neighbour { forward, accept }) = &fact.neighbour else {
+        return format!("nothing with {with}");
+    };
+    let forward = if *forward { "forwards" } else { "forwards nothing" };
+    let accept = accept.as_ref().map_or("takes nothing", |_| "takes what is passed on");
+    format!("{forward} to {with}, {accept}")
+}
+
+/// A request that is handed on.
+pub fn handover(names: &Names, handover: &Handover) -> String {
+    let Handover { sealed, hops, asks, answer_by, .. } = handover;
+    let what = match sealed.peek().map(|envelope| envelope.message) {
+        Ok(Message::Request(request)) => {
+            format!("{}, {}", names.request(request.id), values::request(names, &request))
+        }
+        Ok(_) | Err(_) => "no request".to_owned(),
+    };
+    let by = clock(*answer_by);
+    format!("{what}, {hops} times more and to {asks} brokers, until {by}")
+}
+
+/// What became of a request at another broker.
+pub fn outcome(names: &Names, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Granted(all) => {
+            let all = all.iter().map(|(_, ticket)| names.hash(ticket.hash()));
+            format!("granted {}", all.collect::<Vec<_>>().join(", "))
+        }
+        Outcome::Refused(why) => refusal(names, why),
+        Outcome::Seen => "seen".to_owned(),
+    }
+}
+
+fn set(names: &Names, fact: &SharingSet) -> String {
+    let with = names.actor(fact.with);
+    let Some(Sharing { units, reserve, notice, term }) = fact.sharing else {
+        return format!("nothing with {with}");
+    };
+    let units = units.map_or_else(|| "all".to_owned(), |units| units.to_string());
+    format!("{units} but {reserve} with {with} for {term}, recalled within {notice}")
+}
