@@ -354,6 +354,7 @@ impl ServiceManager {
         member: &MemberId,
         (claims, others, joining): (&[Claim], &[OtherClaim], &[(LeaseId, UnitId)]),
     ) {
+        let held_back = self.held_back_of(member, claims);
         let before = self.state.ambiguities.0.remove(member);
         if !claims.is_empty() {
             let stands = |kept: &Claimant| claims.iter().any(|claim| claim.by == *kept);
@@ -365,42 +366,53 @@ impl ServiceManager {
             let now = Ambiguity { claims, others, since, kept, ceded, joining };
             self.state.ambiguities.0.insert(member.clone(), now);
         }
-        let before = before.map(|before| before.claims).unwrap_or_default();
-        self.refresh_claimed(before.iter().chain(claims), at);
+        self.refresh_claimed(held_back, at);
     }
 
     pub(super) fn ambiguity_settled(&mut self, at: Time, fact: &AmbiguitySettled) {
+        let held_back = self.held_back_of(&fact.member, &[]);
         let Some(ambiguity) = self.state.ambiguities.0.get_mut(&fact.member) else { return };
         (ambiguity.kept, ambiguity.ceded) = (Some(fact.keep.clone()), false);
-        let claims = ambiguity.claims.clone();
-        self.refresh_claimed(claims.iter(), at);
+        self.refresh_claimed(held_back, at);
     }
 
     pub(super) fn member_ceded(&mut self, at: Time, fact: &MemberCeded) {
+        let held_back = self.held_back_of(&fact.member, &[]);
         let Some(ambiguity) = self.state.ambiguities.0.get_mut(&fact.member) else { return };
         (ambiguity.kept, ambiguity.ceded) = (None, true);
-        let claims = ambiguity.claims.clone();
-        self.refresh_claimed(claims.iter(), at);
+        self.refresh_claimed(held_back, at);
+    }
+
+    /// The leases that claim a member or are about to, each with its units that are not called on so far.
+    fn held_back_of(
+        &self,
+        member: &MemberId,
+        claims: &[Claim],
+    ) -> BTreeMap<LeaseId, BTreeSet<UnitId>> {
+        let known = self.state.ambiguities.0.get(member);
+        let known = known.into_iter().flat_map(|ambiguity| &ambiguity.claims);
+        let leases = known.chain(claims).filter_map(|claim| Some(claim.lease?.0));
+        leases.map(|lease| (lease, self.held_back(lease))).collect()
     }
 
     /// What is owed for leases follows from whose their units are.
-    fn refresh_claimed<'a>(&mut self, claims: impl Iterator<Item = &'a Claim>, at: Time) {
-        let leases: BTreeSet<LeaseId> = claims.filter_map(|claim| Some(claim.lease?.0)).collect();
-        for lease in leases {
+    fn refresh_claimed(&mut self, held_back: BTreeMap<LeaseId, BTreeSet<UnitId>>, at: Time) {
+        for (lease, held_back) in held_back {
             self.refresh(lease, at);
-            self.call_anew(lease, at);
+            for unit in held_back {
+                self.call_anew(lease, unit, at);
+            }
         }
         self.services_changed();
     }
 
-    /// Calls that were held back are owed from now on.
-    fn call_anew(&mut self, id: LeaseId, at: Time) {
-        let (first, last) = (UnitId(0), UnitId(u32::MAX));
+    /// Calls on a unit that were held back are owed from now on.
+    fn call_anew(&mut self, id: LeaseId, unit: UnitId, at: Time) {
         let ranges = [
-            (Obligation::Tell(id, first, 0), Obligation::Tell(id, last, u32::MAX)),
-            (Obligation::Warn(id, first, 0), Obligation::Warn(id, last, u32::MAX)),
-            (Obligation::Install(id, first, 0), Obligation::Install(id, last, u32::MAX)),
-            (Obligation::Remove(id, first, 0), Obligation::Remove(id, last, u32::MAX)),
+            (Obligation::Tell(id, unit, 0), Obligation::Tell(id, unit, u32::MAX)),
+            (Obligation::Warn(id, unit, 0), Obligation::Warn(id, unit, u32::MAX)),
+            (Obligation::Install(id, unit, 0), Obligation::Install(id, unit, u32::MAX)),
+            (Obligation::Remove(id, unit, 0), Obligation::Remove(id, unit, u32::MAX)),
         ];
         for (from, to) in ranges {
             let owed: Vec<Obligation> = self.state.pending.between(from, to).copied().collect();
