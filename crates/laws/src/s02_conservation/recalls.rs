@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tenure_core::model::time::Time;
 use tenure_core::site_authority::facts::{Recalled, RightsRecalled};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
@@ -59,20 +60,12 @@ impl Checker {
         let charges: Vec<&Charge> = charges.map(|(_, charge)| charge).collect();
         let edges = charges.iter().flat_map(|charge| charge.out.levels());
         let edges = edges.map(|(from, _)| from).filter(|&from| term.contains(from));
-        // Of the generations of one delegation the largest counts.
-        let hash = new.hash();
-        let runs_at = |t, with_new: bool| {
-            let mut most: BTreeMap<AccountId, i64> = BTreeMap::new();
-            for charge in charges.iter().filter(|charge| with_new || charge.link.hash() != hash) {
-                let out = most.entry(charge.link.account()).or_default();
-                *out = charge.out.free_at(t).max(*out);
-            }
-            most.values().sum::<i64>()
-        };
+        let others = charges.iter().copied().filter(|charge| charge.link.hash() != new.hash());
+        let others: Vec<&Charge> = others.collect();
         // What ran before the recall may exceed it; a later generation of that adds to it where it covers more only.
         let over = edges.chain([term.start()]).find(|&t| {
-            let runs = runs_at(t, true);
-            runs > i64::from(level.units) && runs > runs_at(t, false)
+            let runs = runs_at(&charges, t);
+            runs > i64::from(level.units) && runs > runs_at(&others, t)
         });
         tally.check(over.is_none(), || {
             let (name, link, at) = (scene.name(), new.hash(), over.unwrap_or(term.start()));
@@ -109,4 +102,30 @@ impl Checker {
             format!("{name} recalls units of ticket {link} that were claimed")
         })
     }
+}
+
+/// How many units run at an instant. Of the generations of one delegation the largest counts.
+fn runs_at(charges: &[&Charge], t: Time) -> i64 {
+    let mut accounts: BTreeMap<AccountId, Vec<&Charge>> = BTreeMap::new();
+    for &charge in charges {
+        accounts.entry(charge.link.account()).or_default().push(charge);
+    }
+    let most = |generations: &Vec<&Charge>| {
+        generations.iter().map(|generation| left_of(generation, generations, t)).max().unwrap_or(0)
+    };
+    accounts.values().map(most).sum()
+}
+
+/// What a generation has left at an instant: what came back of a later one came back of it too.
+fn left_of(generation: &Charge, generations: &[&Charge], t: Time) -> i64 {
+    if !generation.link.term.contains(t) {
+        return 0;
+    }
+    let units = |charge: &Charge| i64::from(charge.link.units.get());
+    let number = |charge: &Charge| charge.link.delegation.map(|one| one.generation);
+    let later = generations.iter().filter(|other| {
+        other.link.term.contains(t) && number(other) >= number(generation)
+    });
+    let back: i64 = later.map(|other| units(other) - other.out.free_at(t)).sum();
+    (units(generation) - back).max(0)
 }
