@@ -20,6 +20,8 @@ mod evidence;
 mod site_under_attack;
 #[path = "protocol/broker_under_attack.rs"]
 mod broker_under_attack;
+#[path = "protocol/handed_over.rs"]
+mod handed_over;
 #[path = "protocol/guest_under_attack.rs"]
 mod guest_under_attack;
 #[path = "protocol/receipts.rs"]

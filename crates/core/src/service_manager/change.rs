@@ -91,6 +91,11 @@ impl ServiceManager {
                 "lease {lease} goes on with {units} units from {at}: flex it then"
             ));
         }
+        if let Some(from) = self.settled_from(held).filter(|&from| now < from) {
+            return Err(format!(
+                "lease {lease} goes on with fewer units just now: flex it from {from} on"
+            ));
+        }
         if let Some(told) = self.recall_told(lease) {
             let (units, at) = (told.units, told.at);
             return Err(format!(
@@ -171,6 +176,12 @@ impl ServiceManager {
         } else {
             self.emit(now, Shrunk { lease }, out);
         }
+    }
+
+    /// When its site, too, has done with the last seam at which a lease went on with fewer units. What comes back
+    /// before would not be taken from what goes on, and other units would go than the guest has let go of.
+    pub(super) fn settled_from(&self, held: &Held) -> Option<Time> {
+        held.shrunk.map(|seam| seam.plus(self.base.two_margins()))
     }
 
     /// When the guest has let go of the units that do not go on from a seam.

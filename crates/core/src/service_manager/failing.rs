@@ -104,7 +104,8 @@ impl ServiceManager {
         let Ok(held) = self.changeable(lease) else { return };
         let Some(record) = self.state.leases.get(&lease) else { return };
         let active = matches!(record.state, State::Active { .. });
-        if !active || !held.seams.is_empty() || record.next_told().is_some() {
+        let unsettled = self.settled_from(held).is_some_and(|from| now < from);
+        if !active || unsettled || !held.seams.is_empty() || record.next_told().is_some() {
             return;
         }
         let failed = |unit: &&UnitId| record.failures.units.contains_key(unit);

@@ -50,6 +50,8 @@ pub struct Held {
     pub forced: bool,
     /// Units that are left in order to be joined again.
     pub resetting: BTreeSet<UnitId>,
+    /// The last seam at which it went on with fewer units. Until then its site counts the others too.
+    pub shrunk: Option<Time>,
 }
 
 /// An instant from which on a lease has fewer units.
@@ -262,9 +264,9 @@ impl Held {
     /// It goes on without these units, or with less.
     pub(super) fn shrink(&mut self, victims: &[UnitId]) {
         self.drop_units(victims);
-        if let Some(seam) = self.seams.pop_front()
-            && self.is_share()
-        {
+        let Some(seam) = self.seams.pop_front() else { return };
+        self.shrunk = Some(seam.at);
+        if self.is_share() {
             self.shrink_share(seam.units);
         }
     }

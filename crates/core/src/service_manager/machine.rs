@@ -326,6 +326,7 @@ fn redeeming(ticket: Ticket, event: Event) -> Result<State, Illegal> {
                 refused: 0,
                 forced: false,
                 resetting: BTreeSet::new(),
+                shrunk: None,
             };
             Ok(State::Joining { held })
         }

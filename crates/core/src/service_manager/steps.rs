@@ -168,10 +168,11 @@ impl ServiceManager {
     /// Units that the guest's driver refused go back once nothing else changes the lease.
     pub(super) fn set_refused(&mut self, id: LeaseId, at: Time) {
         let state = self.lease(id);
-        let due = state.is_some_and(|state| match state {
+        let due = state.and_then(|state| match state {
             State::Active { held } => {
                 let quiet = held.change.is_none() && held.seams.is_empty();
-                held.refused > 0 && quiet && self.recall_told(id).is_none()
+                let due = held.refused > 0 && quiet && self.recall_told(id).is_none();
+                due.then(|| self.settled_from(held).map_or(at, |from| from.max(at)))
             }
             State::Ticketed { .. }
             | State::Redeeming { .. }
@@ -179,9 +180,9 @@ impl ServiceManager {
             | State::Leaving { .. }
             | State::Closing { .. }
             | State::Crediting { .. }
-            | State::Closed { .. } => false,
+            | State::Closed { .. } => None,
         });
-        self.state.timers.set(Timer::Refused(id), due.then_some(at));
+        self.state.timers.set(Timer::Refused(id), due);
     }
 
     /// Gives back what the guest's driver refused; all of the lease, if the rest is too few.

@@ -190,6 +190,18 @@ pub(crate) fn set_up_as(world: &mut World, host: &str) {
     world.run();
 }
 
+/// Its units are set up under these names.
+fn set_up_each(world: &mut World, hosts: &[&str]) {
+    let setups = std::mem::take(&mut world.waiting);
+    assert_eq!(setups.len(), hosts.len());
+    for ((who, call), host) in setups.into_iter().zip(hosts) {
+        let Call { unit, epoch, step, number, lease, .. } = call;
+        let outcome = Ok(properties("host.name", host));
+        world.hand(who, Input::Driver(DriverResult { unit, epoch, step, number, lease, outcome }));
+    }
+    world.run();
+}
+
 pub(crate) fn steps(world: &World) -> Vec<Step> {
     let of_guest = world.calls.iter().map(|call| call.step);
     of_guest.filter(|step| !matches!(step, Step::Setup | Step::Teardown)).collect()
@@ -257,4 +269,40 @@ fn two_sites_that_lend_the_same_host_are_told_from_two_that_name_hosts_alike() {
         let ambiguous = world.guest(GUEST).ambiguities().map(|(_, one)| one.claims.len());
         assert_eq!(ambiguous.sum::<usize>(), 2 - joined, "{host}");
     }
+}
+
+#[test]
+fn a_call_that_is_under_way_is_not_made_again_when_another_unit_becomes_ambiguous() {
+    let scene = Scene { suspicious: true, audited: true, ..Scene::default() };
+    let mut world = scene.open();
+    define(&mut world, "batch");
+    define(&mut world, "web");
+    world.driver = |call| match call.step {
+        Step::Setup | Step::Modify => Reaction::Waits,
+        Step::Teardown
+        | Step::Join
+        | Step::Leave
+        | Step::Warn
+        | Step::Install
+        | Step::Remove => Reaction::Works,
+    };
+    let lease = world.ask(GUEST, Ask { slice: Name::literal("batch"), ..ask_for(2, 0, HOUR) });
+    set_up_each(&mut world, &["n1", "n2"]);
+    let changes = properties("image", "v2");
+    world.command(GUEST, Command::Modify { lease, changes });
+    set_up_each(&mut world, &["n1", "n2"]);
+    // The guest's driver has taken note of the second unit's change, and is still at the first one's.
+    let second = world.waiting.iter().position(|(_, call)| call.unit == UnitId(1)).unwrap();
+    let second = world.waiting.remove(second);
+    world.answer(second, true);
+    let told = |world: &World| {
+        let of_guest = world.calls.iter().filter(|call| call.step == Step::Modify);
+        of_guest.filter(|call| call.unit == UnitId(0)).count()
+    };
+    let before = told(&world);
+    world.command(GUEST, report("web", Found::Running, 3, &[("n2", true)]));
+    assert_eq!(world.guest(GUEST).ambiguities().count(), 1);
+    assert_eq!(told(&world), before);
+    world.command(GUEST, report("web", Found::Running, 3, &[]));
+    assert_eq!((world.guest(GUEST).ambiguities().count(), told(&world)), (0, before));
 }

@@ -283,6 +283,7 @@ fn a_lease_goes_on_with_fewer_units() {
         let setups = world.calls.iter().filter(|call| call.step == Step::Setup).count();
         assert_eq!(setups, 6, "the unit that goes on is not set up again");
         assert_eq!(world.at_site(ticket), "Active");
+        world.advance_to(at(HOUR + 20));
         flex_is_possible_again(&mut world, lease);
         world.advance_to(at(2 * HOUR));
         assert_eq!(world.state(GUEST, lease), "Closed");
@@ -385,4 +386,20 @@ fn what_was_handed_on_does_not_come_back_and_what_came_back_cannot_be_handed_on(
     assert!(matches!(out.replies[0].message, Message::Refused { .. }), "{:?}", out.replies);
     let said = give_rights(&mut world, STRANGER, &ticket, 2, 1, 0);
     assert!(matches!(said, Message::Refused { .. }), "the holder alone may: {said:?}");
+}
+
+#[test]
+fn no_units_come_back_until_the_site_too_goes_on_with_fewer() {
+    let (mut world, lease, _) = leased();
+    extend(&mut world, lease, 2, named(&[0]));
+    // The guest lets go a margin before the site does.
+    world.advance(HOUR - 10);
+    assert_eq!((held_units(&world, lease), lent_units(&world)), (vec![1, 2], vec![0, 1, 2]));
+    flex(&mut world, lease, 1, named(&[1]));
+    assert_eq!(held_units(&world, lease), [1, 2]);
+    let problem = format!("{:?}", world.problems.pop());
+    assert!(problem.contains("goes on with fewer units just now: flex it from"), "{problem}");
+    world.advance(HOUR + 20);
+    flex(&mut world, lease, 1, named(&[1]));
+    assert_eq!((held_units(&world, lease), lent_units(&world)), (vec![2], vec![2]));
 }
