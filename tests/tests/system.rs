@@ -70,6 +70,8 @@ pub(crate) mod links;
 mod inventory;
 #[path = "system/faults.rs"]
 mod faults;
+#[path = "system/session_leases.rs"]
+mod session_leases;
 #[path = "system/sharing.rs"]
 mod sharing;
 #[path = "system/simulate.rs"]

@@ -18,7 +18,7 @@ use crate::live::args::{
     BrokerCommand, ConfigCommand, DevArgs, Endpoint, LeaseCommand, SiteCommand, SliceCommand,
     TicketCommand, UpArgs,
 };
-use crate::live::{KeysCommand, PeerCommand, ServiceCommand, UnitCommand};
+use crate::live::{KeysCommand, PeerCommand, ServiceCommand, SessionCommand, UnitCommand};
 use crate::plan::PlanCommand;
 use crate::report::{ReportCommand, SlaCommand};
 use crate::workload::ShowArgs;
@@ -48,6 +48,11 @@ pub(crate) enum Command {
     Lease {
         #[command(subcommand)]
         command: LeaseCommand,
+    },
+    /// Lease units for as long as a program runs
+    Session {
+        #[command(subcommand)]
+        command: SessionCommand,
     },
     /// Show slices: named groups of leases
     Slice {

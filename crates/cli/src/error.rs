@@ -267,6 +267,9 @@ pub(crate) enum Error {
     /// A command on a unit has ended with this exit code.
     #[error("the command has ended with exit code {0}")]
     CommandEnded(u8),
+    /// A session ended before its command.
+    #[error("the session was lost: {0}")]
+    SessionLost(String),
     /// A command on a unit took too long.
     #[error("the command on {unit} took longer than {after}, and was ended with its process group")]
     CommandTimedOut {
@@ -318,7 +321,7 @@ impl Error {
             | Self::CommandTimedOut { .. }
             | Self::Plan(PlanError::TimedOut { .. })
             | Self::Client(ClientError::TimedOut(_)) => TIMED_OUT,
-            Self::Plan(PlanError::Busy(_)) => BUSY,
+            Self::Plan(PlanError::Busy(_)) | Self::SessionLost(_) => BUSY,
             Self::Solver { error, .. } if matches!(**error, SolverError::TimedOut(_)) => TIMED_OUT,
             Self::Solver { error, .. } if matches!(**error, SolverError::Interrupted) => {
                 INTERRUPTED
@@ -338,7 +341,7 @@ impl Error {
                 Code::Busy => BUSY,
                 Code::Denied => DENIED,
                 Code::Usage => USAGE,
-                Code::Failed => FAILED,
+                Code::Failed | Code::SessionClosed => FAILED,
             },
             Self::Definition { .. } => USAGE,
             Self::Client(ClientError::Denied { .. }) => DENIED,
@@ -483,6 +486,9 @@ impl Error {
             | Self::Show(_)
             | Self::CommandEnded(_)
             | Self::Write(_) => None,
+            Self::SessionLost(_) => Some(
+                "its units have gone back; run it again for others".to_owned(),
+            ),
             Self::CommandTimedOut { .. } => {
                 Some("give it more time with `--timeout`".to_owned())
             }

@@ -141,6 +141,7 @@ fn dispatch(cli: &Cli, console: &mut Console<'_>) -> Result<(), Error> {
         Command::Broker { command } => live::broker(command, console),
         Command::Ticket { command } => live::ticket(command, console),
         Command::Keys { command } => live::keys(command, console),
+        Command::Session { command } => live::session(command, console),
         Command::Peer { command } => live::peer(command, console),
         Command::Doctor(endpoint) => live::doctor(endpoint, console),
         Command::Metrics { data } => live::metrics(data, console),

@@ -54,6 +54,7 @@ pub(crate) fn error(error: &Error, console: &mut Console<'_>) -> io::Result<()> 
         | Error::Run(_)
         | Error::Executor(_)
         | Error::CommandEnded(_)
+        | Error::SessionLost(_)
         | Error::CommandTimedOut { .. }
         | Error::Client(_)
         | Error::Wrong(_)
@@ -226,6 +227,7 @@ impl Facts {
             | Error::Run(_)
             | Error::Executor(_)
             | Error::CommandEnded(_)
+            | Error::SessionLost(_)
             | Error::CommandTimedOut { .. }
             | Error::Client(_)
             | Error::Wrong(_)

@@ -178,13 +178,17 @@ pub(crate) fn ready(mut command: Command) -> Child {
 }
 
 pub(crate) fn tenure_on(data: &Path, line: &str) -> Output {
+    let mut words = words(line);
+    // What follows `--` is a command of its own.
+    let place = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.splice(place..place, ["--data".to_owned(), data.display().to_string()]);
     let mut command = Command::new(tenure());
-    command.args(words(line)).arg("--data").arg(data);
+    command.args(words);
     done_in_time(DEADLINE, line, move || command.output().expect("the command runs"))
 }
 
 /// The words of a command line: between spaces, but for those between single quotes.
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     let (mut words, mut quoted) = (vec![String::new()], false);
     for c in line.chars() {
         match c {

@@ -612,7 +612,7 @@ const REQUESTS: &str = r#"Examples:
 Exit codes: 0 ok, 1 error, 2 usage, 3 can never be met, 75 busy, 77 denied, 124 timed out,
 130 interrupted"#;
 
-fn property(text: &str) -> Result<(Name, String), String> {
+pub(crate) fn property(text: &str) -> Result<(Name, String), String> {
     let (key, value) = text.split_once('=').ok_or("write key=value")?;
     Ok((Name::new(key).map_err(|error| error.to_string())?, value.to_owned()))
 }

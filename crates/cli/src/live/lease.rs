@@ -386,13 +386,13 @@ fn close(
     }
 }
 
-fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
+pub(super) fn name_of(view: &LeaseView) -> Result<LeaseName, Error> {
     view.lease.parse().map_err(|_| Error::Wrong(format!("`{}` names no lease", view.lease)))
 }
 
 /// Whether its request has an outcome: its units are in use, or it has ended. What is on its way back
 /// will be over.
-fn is_settled(lease: &LeaseView) -> bool {
+pub(super) fn is_settled(lease: &LeaseView) -> bool {
     let of_several = lease.attempt.as_ref();
     match lease.state.as_str() {
         "active" | "given-back" | "planned" => true,
@@ -408,12 +408,12 @@ fn is_over(lease: &LeaseView) -> bool {
 }
 
 /// Whether nothing of it is left to give back; parts of its ticket may be with others.
-fn is_given_back(lease: &LeaseView) -> bool {
+pub(super) fn is_given_back(lease: &LeaseView) -> bool {
     is_over(lease) || lease.state == "given-back"
 }
 
 /// Follows the leases of a name until all of them are as they are wanted.
-fn until(
+pub(super) fn until(
     client: &mut Client,
     lease: &LeaseName,
     timeout: Span,

@@ -23,6 +23,7 @@ mod forwarding;
 mod sharing;
 mod report;
 mod service;
+mod session;
 mod split;
 mod ticket;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub(crate) use keys::{KeysCommand, keys};
 pub(crate) use lease::lease;
 pub(crate) use peer::{PeerCommand, peer};
 pub(crate) use service::{ServiceCommand, service};
+pub(crate) use session::{SessionCommand, session};
 pub(crate) use ticket::ticket;
 pub(crate) use unit::{UnitCommand, unit};
 pub(crate) use up::{config, dev, up};

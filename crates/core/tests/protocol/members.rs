@@ -279,12 +279,9 @@ fn a_call_that_is_under_way_is_not_made_again_when_another_unit_becomes_ambiguou
     define(&mut world, "web");
     world.driver = |call| match call.step {
         Step::Setup | Step::Modify => Reaction::Waits,
-        Step::Teardown
-        | Step::Join
-        | Step::Leave
-        | Step::Warn
-        | Step::Install
-        | Step::Remove => Reaction::Works,
+        Step::Teardown | Step::Join | Step::Leave | Step::Warn | Step::Install | Step::Remove => {
+            Reaction::Works
+        }
     };
     let lease = world.ask(GUEST, Ask { slice: Name::literal("batch"), ..ask_for(2, 0, HOUR) });
     set_up_each(&mut world, &["n1", "n2"]);

@@ -18,6 +18,7 @@ use tracing::{debug, error, warn};
 use super::ServiceName;
 use super::asker::Asker;
 use super::server::AppState;
+use super::session::SessionRequest;
 use super::watch::Ended;
 use super::{Answer, ApiError, Code, LeaseName, MAX_REQUEST, Request};
 
@@ -61,6 +62,8 @@ pub async fn serve(listener: Rc<UnixListener>, app: Rc<AppState>, limits: Limits
         connections: Arc::new(Semaphore::new(limits.connections)),
         watches: Arc::new(Semaphore::new(limits.watches)),
     });
+    let resumed = Rc::clone(&server.app);
+    spawn_local(async move { resumed.resume_sessions().await });
     let mut pause = PAUSE;
     loop {
         match listener.accept().await {
@@ -145,6 +148,10 @@ impl Server {
                     }
                     None => Err(self.too_many_watch()),
                 },
+                Ok(Request::HoldSession(request)) => match self.watch() {
+                    Some(_place) => return held(&self.app, request, reader, out).await,
+                    None => Err(self.too_many_watch()),
+                },
                 Ok(request) => match Asker::new(peer, key, &request) {
                     Ok(by) => self.answer(request, by, Rc::clone(&place)).await,
                     Err(error) => Err(error),
@@ -210,6 +217,29 @@ async fn watched(
         ended = watch => ended,
         _ = reader.read(&mut rest) => return Ok(()),
     };
+    match ended {
+        Ok(()) => Ok(()),
+        Err(Ended::Gone(error)) => Err(error),
+        Err(Ended::Refused(error)) => out.write(&error.into()).await,
+    }
+}
+
+/// A session ends when its client disconnects, at once.
+async fn held(
+    app: &Rc<AppState>,
+    request: SessionRequest,
+    mut reader: BufReader<OwnedReadHalf>,
+    mut out: Writer,
+) -> io::Result<()> {
+    let (mut rest, mut opened) = ([0; 1], None);
+    let ended = tokio::select! {
+        biased;
+        ended = app.hold_session(&request, &mut out, &mut opened) => ended,
+        _ = reader.read(&mut rest) => Ok(()),
+    };
+    if let Some(session) = opened {
+        app.end_session(&session).await;
+    }
     match ended {
         Ok(()) => Ok(()),
         Err(Ended::Gone(error)) => Err(error),

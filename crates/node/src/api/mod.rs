@@ -33,6 +33,7 @@ mod report;
 mod server;
 mod order;
 mod service;
+mod session;
 mod service_adapter;
 mod service_change;
 mod service_check;
@@ -106,6 +107,7 @@ pub use service::{BlacklistedView, DemandView, ServiceView, SloView};
 pub use service_adapter::AdapterView;
 pub use service_name::ServiceName;
 pub use service_plan::{PlannedService, PlannedStep, ServicePlanView};
+pub use session::{SessionRequest, SessionView};
 pub use sharing::{LentView, SellingView, ShareRequest, SharingView};
 pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};
@@ -320,6 +322,23 @@ pub enum Request {
         manager: Option<Name>,
         /// All that is limited.
         quota: Option<Quota>,
+    },
+    /// A session is held by this connection: its [`SessionView`]. Nothing more comes until it is closed or lost, by an
+    /// error; it ends at once with the connection.
+    HoldSession(SessionRequest),
+    /// A session is opened that ends with a process: its [`SessionView`].
+    OpenSession(SessionRequest),
+    /// The sessions that are open: a list of [`SessionView`].
+    Sessions,
+    /// One session: its [`SessionView`].
+    Session {
+        /// Which.
+        session: Name,
+    },
+    /// A session is closed, and its leases go back: a list of [`LeaseView`].
+    CloseSession {
+        /// Which.
+        session: Name,
     },
     /// What brokers share with each other: a list of [`SharingView`].
     Sharings {
@@ -916,6 +935,8 @@ pub enum Code {
     Usage,
     /// It went wrong; it may have happened all the same.
     Failed,
+    /// The session is not open, or not any more.
+    SessionClosed,
 }
 
 impl ApiError {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use nix::unistd::Gid;
@@ -22,6 +23,7 @@ use tokio::sync::Mutex;
 
 use super::asker::Asker;
 use super::broker_view::{self, BrokerView, QuotaView};
+use super::session::Sessions;
 use super::site_view::{self, SiteView};
 use super::view::{self, Names};
 use super::{Answer, ApiError, Code, Request, VERSION, drift, lease_request, probe, why};
@@ -50,6 +52,7 @@ pub struct AppState {
     asking: Mutex<()>,
     /// Held while a change with a key is made.
     once: Mutex<()>,
+    sessions: Sessions,
 }
 
 pub(super) type ApiResult<T> = Result<T, ApiError>;
@@ -75,6 +78,7 @@ impl AppState {
             group: None,
             asking: Mutex::default(),
             once: Mutex::default(),
+            sessions: Sessions::default(),
             handles,
         }
     }
@@ -103,6 +107,10 @@ impl AppState {
 
     pub(super) fn config(&self) -> &Config {
         &self.config
+    }
+
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     pub(super) fn asking(&self) -> &Mutex<()> {
@@ -263,14 +271,19 @@ impl AppState {
     }
 
     #[allow(clippy::too_many_lines, reason = "a line or two for each kind of request")]
-    pub(super) async fn answer(&self, request: Request, by: &Asker) -> ApiResult<Answer> {
+    pub(super) async fn answer(self: &Rc<Self>, request: Request, by: &Asker) -> ApiResult<Answer> {
         // Held while something with a key is done, so that it is done once.
         let _once = if by.has_key() { Some(self.once.lock().await) } else { None };
         let mut more = None;
         let ok = match request {
             Request::Status => json(&self.status().await),
             Request::Metrics => json(&self.metrics.text()),
-            Request::Ask(request) => json(&lease_request::ask(self, *request, by).await?),
+            Request::Ask(mut request) => {
+                let session = self.in_session(&mut request)?;
+                let asked = lease_request::ask(self, *request, by).await?;
+                self.still_in(session).await?;
+                json(&asked)
+            }
             Request::Extend { lease, duration, units, victims } => {
                 json(&self.extend(&lease, duration, units, &victims, by).await?)
             }
@@ -315,6 +328,10 @@ impl AppState {
             Request::SetQuota { broker, manager, quota } => {
                 json(&self.set_quota(&broker, manager.as_ref(), quota, by).await?)
             }
+            Request::OpenSession(request) => json(&self.open_for_process(&request).await?),
+            Request::Sessions => json(&self.sessions_open().await?),
+            Request::Session { session } => json(&self.session(&session).await?),
+            Request::CloseSession { session } => json(&self.close_session(&session).await?),
             Request::Sharings { broker } => json(&self.sharings(broker.as_ref()).await?),
             Request::Share(asked) => json(&self.share(*asked, by).await?),
             Request::Neighbours { broker } => json(&self.neighbours(broker.as_ref()).await?),
@@ -401,7 +418,7 @@ impl AppState {
             Request::RunOnUnit(run) => json(&self.run_on_unit(run).await?),
             Request::Services { manager } => json(&self.services(manager.as_ref()).await?),
             Request::Service { service } => json(&self.service(&service).await?),
-            Request::Watch { .. } | Request::WatchServices { .. } => {
+            Request::Watch { .. } | Request::WatchServices { .. } | Request::HoldSession(_) => {
                 Err(ApiError::new(Code::Usage, "a watch has no single answer"))
             }
         }?;

@@ -241,7 +241,7 @@ impl AppState {
         let lease: LeaseName = text.parse().map_err(|_| none())?;
         let (manager, parts) = self.parts(&lease).await.map_err(|error| match error.code {
             Code::NoSuch => none(),
-            Code::Busy | Code::Denied | Code::Usage | Code::Failed => error,
+            Code::Busy | Code::Denied | Code::Usage | Code::Failed | Code::SessionClosed => error,
         })?;
         let kept = self.guest(&manager, move |guest| {
             let kept = |id: &LeaseId| Some((*id, kept_ticket(guest.lease(*id)?)?.clone()));

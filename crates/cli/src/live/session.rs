@@ -1,0 +1,261 @@
+//! `tenure session`: leases that end with the program that uses them.
+
+mod run;
+
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use tenure_core::model::name::Name;
+use tenure_core::model::property::Properties;
+use tenure_core::model::time::Span;
+use tenure_node::api::client::Client;
+use tenure_node::api::moment::Moment;
+use tenure_node::api::{LeaseName, LeaseRequest, LeaseView, Request, SessionRequest, SessionView};
+
+use super::args::{Endpoint, Lasting, lasting, property};
+use super::demand::demand;
+use super::{ask, connect, lease, print};
+use crate::Console;
+use crate::error::Error;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Get units, run a command with them, and give them back
+    #[command(after_help = RUN)]
+    Run(Box<run::RunArgs>),
+    /// Open a session that ends with a process, and print its name
+    #[command(after_help = OPEN)]
+    Open(OpenArgs),
+    /// Get units for a session that is open; if that fails, the session ends
+    #[command(after_help = OPEN)]
+    Get(Box<GetArgs>),
+    /// List the sessions that are open
+    List {
+        #[command(flatten)]
+        endpoint: Endpoint,
+    },
+    /// Show a session
+    Show {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The session
+        session: Name,
+    },
+    /// Close a session: all its leases are given back
+    Close {
+        #[command(flatten)]
+        endpoint: Endpoint,
+        /// The session
+        session: Name,
+    },
+}
+
+const RUN: &str = "\
+The command finds in TENURE_SESSION the path of a JSON file with its units and their properties. If the session is \
+lost, its process group gets SIGTERM, and after --grace SIGKILL. Signals to this command are passed on to it.
+
+Exit codes: that of the command, 128 and the number of the signal that ended it; 75 if the session was lost or there \
+were no units now, 3 if there are none, 77 if they are denied, 124 if there were none in time
+
+Examples:
+  tenure session run '1 handset, 1 relay' --for 30m --wait --timeout 10m -- pytest
+  tenure session run '2 node where cpus >= 8' --for 2h -- make check";
+
+const OPEN: &str = "\
+Examples:
+  session=$(tenure session open)
+  tenure session get $session '1 handset' --for 30m --wait
+  tenure session close $session";
+
+/// Open a session that ends with a process, and print its name.
+///
+/// When the process ends, however it does, all leases of the session go back at once.
+#[derive(Args, Debug)]
+pub(crate) struct OpenArgs {
+    #[command(flatten)]
+    endpoint: Endpoint,
+    #[command(flatten)]
+    opened: Opened,
+    /// The process that it ends with [default: the one that has started this command]
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+}
+
+/// Get units for a session that is open; if that fails, the session ends.
+#[derive(Args, Debug)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    endpoint: Endpoint,
+    /// The session
+    session: Name,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// How a session is opened.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Opened {
+    /// The service manager that has the leases
+    #[arg(long = "as", value_name = "NAME")]
+    manager: Option<Name>,
+    /// How long it goes on when the deployment is not there, as while it is restarted
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::from_str)]
+    keep_alive: Span,
+}
+
+impl Opened {
+    fn request(&self, session: Option<Name>, pid: Option<u32>) -> SessionRequest {
+        let (manager, keep_alive) = (self.manager.clone(), self.keep_alive);
+        SessionRequest { manager, session, keep_alive, pid }
+    }
+}
+
+/// What is to be got.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Wanted {
+    /// All of it or nothing: `2 node`, `1 handset where 'model = "p7"', 1 relay`; as for `tenure lease request`
+    #[arg(required = true, value_name = "ITEMS")]
+    demand: Vec<String>,
+    /// The length of the leases: `2h`, or `1h..2h` for the longest that can be had
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
+    duration: Lasting,
+    /// What must hold of the units, of one item: `cpus >= 8 and site != "b"`
+    #[arg(long = "where", value_name = "EXPR")]
+    condition: Option<String>,
+    /// A property for the site's driver [may be repeated]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = property)]
+    property: Vec<(Name, String)>,
+    /// The broker to ask
+    #[arg(long, value_name = "NAME")]
+    broker: Option<Name>,
+    /// Take units that are free later, within --timeout, and wait for them
+    #[arg(long)]
+    wait: bool,
+    /// The longest time until the units are in use, by this machine's clock
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = Span::from_str)]
+    timeout: Span,
+}
+
+/// `tenure session ...`
+pub(crate) fn session(command: &SessionCommand, console: &mut Console<'_>) -> Result<(), Error> {
+    match command {
+        SessionCommand::Run(args) => run::run(args, console),
+        SessionCommand::Open(args) => open(args, console),
+        SessionCommand::Get(args) => {
+            let GetArgs { endpoint, session, wanted } = &**args;
+            let leases = get(endpoint, session, wanted)?;
+            lease::list(&leases, endpoint.output, console)
+        }
+        SessionCommand::List { endpoint } => {
+            let all: Vec<SessionView> = ask(&endpoint.data, &Request::Sessions)?;
+            print::rows(&all, endpoint.output, "no session is open", console)
+        }
+        SessionCommand::Show { endpoint, session } => {
+            let request = Request::Session { session: session.clone() };
+            let shown: SessionView = ask(&endpoint.data, &request)?;
+            let leases = shown.leases.join(" ");
+            let facts = format!(
+                "session    {}\nmanager    {}\nheld by    {}\nunits      {}\nleases     {}\n",
+                shown.session,
+                shown.manager,
+                shown.held_by,
+                shown.units,
+                if leases.is_empty() { "-" } else { &leases },
+            );
+            print::one(&shown, std::slice::from_ref(&shown), endpoint.output, &facts, console)
+        }
+        SessionCommand::Close { endpoint, session } => {
+            let request = Request::CloseSession { session: session.clone() };
+            let leases: Vec<LeaseView> = ask(&endpoint.data, &request)?;
+            lease::list(&leases, endpoint.output, console)
+        }
+    }
+}
+
+fn open(args: &OpenArgs, console: &mut Console<'_>) -> Result<(), Error> {
+    let parent = || rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    let pid = args.pid.or_else(parent);
+    let request = Request::OpenSession(args.opened.request(None, pid));
+    let opened: SessionView = ask(&args.endpoint.data, &request)?;
+    let name = format!("{}\n", opened.session);
+    print::one(&opened, std::slice::from_ref(&opened), args.endpoint.output, &name, console)
+}
+
+/// Gets units for a session; if there are none, it ends.
+fn get(endpoint: &Endpoint, session: &Name, wanted: &Wanted) -> Result<Vec<LeaseView>, Error> {
+    let got = request(session, wanted).and_then(|request| got(endpoint, request, wanted));
+    if got.is_err() {
+        let close = Request::CloseSession { session: session.clone() };
+        // What it has failed by is what its user is to know; without an answer it ends with its holder.
+        let _: Result<Vec<LeaseView>, Error> = ask(&endpoint.data, &close);
+    }
+    got
+}
+
+fn got(endpoint: &Endpoint, request: Request, wanted: &Wanted) -> Result<Vec<LeaseView>, Error> {
+    let mut client = connect(&endpoint.data)?;
+    let asked: LeaseView = client.ask(&request)?;
+    let name = LeaseName { part: None, ..lease::name_of(&asked)? };
+    let leases = lease::until(&mut client, &name, wanted.timeout, lease::is_settled)?;
+    match leases.iter().find(|lease| lease.state == "closed") {
+        Some(refused) => Err(Error::NotGranted(Box::new(refused.clone()))),
+        None => Ok(leases),
+    }
+}
+
+fn request(session: &Name, wanted: &Wanted) -> Result<Request, Error> {
+    let demand = demand(&wanted.demand, wanted.condition.as_deref())?.to_string();
+    let configuration =
+        wanted.property.iter().cloned().collect::<std::collections::BTreeMap<_, _>>();
+    let request = LeaseRequest {
+        broker: wanted.broker.clone(),
+        min_duration: Some(wanted.duration.shortest),
+        latest: wanted.wait.then_some(Moment::FromNow(wanted.timeout)),
+        configuration: Properties::try_from(configuration)
+            .map_err(|error| Error::Wrong(error.to_string()))?,
+        bundle: true,
+        reason: "a session".to_owned(),
+        ..LeaseRequest::new(session.clone(), demand, wanted.duration.longest)
+    };
+    Ok(Request::Ask(Box::new(request)))
+}
+
+/// What a command finds in the file of its session.
+#[derive(Serialize)]
+struct Found<'a> {
+    session: &'a str,
+    manager: &'a str,
+    units: Vec<FoundUnit<'a>>,
+}
+
+#[derive(Serialize)]
+struct FoundUnit<'a> {
+    unit: &'a str,
+    #[serde(rename = "type")]
+    resource: &'a str,
+    lease: &'a str,
+    end: &'a str,
+    properties: &'a std::collections::BTreeMap<String, String>,
+}
+
+impl print::Row for SessionView {
+    const COLUMNS: &'static [&'static str] = &["session", "manager", "held by", "leases", "units"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.session.clone(),
+            self.manager.clone(),
+            self.held_by.clone(),
+            self.leases.len().to_string(),
+            self.units.to_string(),
+        ]
+    }
+}
+
+/// A connection that holds a session.
+fn hold(endpoint: &Endpoint, request: SessionRequest) -> Result<(Client, SessionView), Error> {
+    let mut client = connect(&endpoint.data)?;
+    let view: SessionView = client.ask(&Request::HoldSession(request))?;
+    Ok((client, view))
+}
