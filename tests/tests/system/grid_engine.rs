@@ -174,11 +174,10 @@ fn units_become_licences_of_grid_engine_and_leave_when_they_are_not_in_use() {
     grid_engine.submit("-N one -l lic=1");
     grid_engine.submit("-N two -l lic=1");
     grid_engine.submit("-N three -l lic=1");
-    eventually(DEADLINE, "two licences in use", || kpi(&deployment, "busy-units") == "2");
-    assert_eq!(
-        (kpi(&deployment, "units"), kpi(&deployment, "pending-units")),
-        ("2".into(), "1".into())
-    );
+    eventually(DEADLINE, "two licences in use and one waited for", || {
+        let kpis = ["units", "busy-units", "pending-units"].map(|name| kpi(&deployment, name));
+        kpis == ["2", "2", "1"]
+    });
     let values = || grid_engine.shown("-se global", "complex_values");
     assert!(values().starts_with("lic=2,tenure_licences="), "{}", values());
 

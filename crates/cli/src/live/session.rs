@@ -2,14 +2,13 @@
 
 mod run;
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
-use tenure_node::api::client::Client;
 use tenure_node::api::moment::Moment;
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseView, Request, SessionRequest, SessionView};
 
@@ -206,8 +205,7 @@ fn got(endpoint: &Endpoint, request: Request, wanted: &Wanted) -> Result<Vec<Lea
 
 fn request(session: &Name, wanted: &Wanted) -> Result<Request, Error> {
     let demand = demand(&wanted.demand, wanted.condition.as_deref())?.to_string();
-    let configuration =
-        wanted.property.iter().cloned().collect::<std::collections::BTreeMap<_, _>>();
+    let configuration = wanted.property.iter().cloned().collect::<BTreeMap<_, _>>();
     let request = LeaseRequest {
         broker: wanted.broker.clone(),
         min_duration: Some(wanted.duration.shortest),
@@ -219,24 +217,6 @@ fn request(session: &Name, wanted: &Wanted) -> Result<Request, Error> {
         ..LeaseRequest::new(session.clone(), demand, wanted.duration.longest)
     };
     Ok(Request::Ask(Box::new(request)))
-}
-
-/// What a command finds in the file of its session.
-#[derive(Serialize)]
-struct Found<'a> {
-    session: &'a str,
-    manager: &'a str,
-    units: Vec<FoundUnit<'a>>,
-}
-
-#[derive(Serialize)]
-struct FoundUnit<'a> {
-    unit: &'a str,
-    #[serde(rename = "type")]
-    resource: &'a str,
-    lease: &'a str,
-    end: &'a str,
-    properties: &'a std::collections::BTreeMap<String, String>,
 }
 
 impl print::Row for SessionView {
@@ -251,11 +231,4 @@ impl print::Row for SessionView {
             self.units.to_string(),
         ]
     }
-}
-
-/// A connection that holds a session.
-fn hold(endpoint: &Endpoint, request: SessionRequest) -> Result<(Client, SessionView), Error> {
-    let mut client = connect(&endpoint.data)?;
-    let view: SessionView = client.ask(&Request::HoldSession(request))?;
-    Ok((client, view))
 }

@@ -36,7 +36,7 @@ pub(crate) struct ShareArgs {
     /// How many free units of each type the broker keeps for its own guests [default: as it is, else 0]
     #[arg(long, value_name = "N")]
     reserve: Option<u32>,
-    /// How long before units are recalled the other broker is told [default: as it is, else 10m]
+    /// The notice that the other broker gets before units are recalled [default: as it is, else 10m]
     #[arg(long, value_name = "SPAN", value_parser = Span::from_str)]
     notice: Option<Span>,
     /// For how long units are lent, and so the longest lease of them [default: as it is, else 1h]
@@ -71,7 +71,7 @@ pub(crate) struct UnshareArgs {
     broker: Name,
     /// The other broker
     with: Name,
-    /// How long before units are recalled the other broker is told [default: as it is]
+    /// The notice that the other broker gets before units are recalled [default: as it is]
     #[arg(long, value_name = "SPAN", value_parser = Span::from_str)]
     notice: Option<Span>,
     #[command(flatten)]

@@ -29,7 +29,7 @@ use crate::wire::invitation::Permission;
 use crate::wire::message::{Message, Sealed, Subject};
 use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
-use crate::wire::request::Request;
+use crate::wire::request::{Item, Request};
 
 impl Broker {
     pub(super) fn start(&mut self, now: Time, out: &mut Output) {
@@ -381,10 +381,11 @@ impl Broker {
 
     /// Whether all that is asked for continues tickets of the asker that were cut here.
     fn extends_own(&self, from: ActorId, request: &Request) -> bool {
-        request.items.iter().all(|item| {
+        let extends = |item: &Item| {
             let ticket = item.extends.and_then(|extends| self.state.ledger.entered(extends));
             ticket.is_some_and(|(_, link)| link.holder == from)
-        })
+        };
+        !request.items.is_empty() && request.items.iter().all(extends)
     }
 
     /// Why the request does not continue from tickets that its asker holds of this broker, if it claims to.

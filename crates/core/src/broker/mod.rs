@@ -25,6 +25,7 @@ pub mod quota;
 mod recall;
 mod recalled;
 mod selling;
+mod settings;
 pub mod sharing;
 mod state;
 mod survey;

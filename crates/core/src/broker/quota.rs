@@ -1,10 +1,11 @@
 //! Quotas: how much one service manager may have of a broker, whatever the broker's mapper decides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
+use super::settings::Settings;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::time::{Span, Term, Time};
@@ -73,10 +74,7 @@ pub enum Source {
 /// The quotas in force, and what counts towards them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Quotas {
-    #[serde(deserialize_with = "crate::model::codec::ord_map")]
-    configured: OrdMap<Whose, Quota>,
-    #[serde(deserialize_with = "crate::model::codec::ord_map")]
-    set: OrdMap<Whose, Quota>,
+    settings: Settings<Whose, Quota>,
     /// What each service manager has. Empty while there is no quota.
     #[serde(deserialize_with = "crate::model::codec::ord_map")]
     used: OrdMap<ActorId, Used>,
@@ -110,41 +108,28 @@ impl Quotas {
 
     /// The limits in force, those for all included.
     pub(super) fn limits(&self, whose: Whose) -> Quota {
-        let rule = |whose: Whose| {
-            let rule = self.set.get(&whose).or_else(|| self.configured.get(&whose));
-            rule.copied().unwrap_or_default()
-        };
+        let rule = |whose: Whose| self.settings.of(whose).copied().unwrap_or_default();
         rule(whose).or(rule(None))
     }
 
     /// Who has set a quota for just this.
     pub(super) fn source(&self, whose: Whose) -> Option<Source> {
-        let configured = self.configured.contains_key(&whose).then_some(Source::Configuration);
-        self.set.contains_key(&whose).then_some(Source::Operator).or(configured)
+        self.settings.source(whose)
     }
 
     /// The configured quotas that differ from those `wanted`, each as it is to be.
     pub(super) fn outdated(&self, wanted: &BTreeMap<Whose, Quota>) -> Vec<(Whose, Option<Quota>)> {
-        let all: BTreeSet<_> = self.configured.keys().chain(wanted.keys()).collect();
-        let differs = |who: &&Whose| self.configured.get(*who) != wanted.get(*who);
-        all.into_iter().filter(differs).map(|who| (*who, wanted.get(who).copied())).collect()
+        self.settings.outdated(wanted)
     }
 
     /// Sets a quota, or, without one, takes back what was set.
     pub(super) fn set(&mut self, whose: Whose, quota: Option<Quota>, by: Source) {
-        let rules = match by {
-            Source::Configuration => &mut self.configured,
-            Source::Operator => &mut self.set,
-        };
-        match quota {
-            Some(quota) => rules.insert(whose, quota),
-            None => rules.remove(&whose),
-        };
+        self.settings.put(whose, quota, by);
     }
 
     /// Whether there is any quota: only then anything is counted.
     pub(super) fn any(&self) -> bool {
-        !self.configured.is_empty() || !self.set.is_empty()
+        !self.settings.is_empty()
     }
 
     /// Counts what is granted to a guest.

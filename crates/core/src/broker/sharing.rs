@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::delegating::{Delegated, Draft};
 use super::quota::Source;
+use super::settings::Settings;
 use super::{Broker, Obligation, Output, Timer};
 use crate::actor::{Emit as _, Role};
 use crate::broker::facts::{LotOpened, SharingReviewed, SharingSet};
@@ -28,7 +29,7 @@ pub struct Sharing {
     pub units: Option<u32>,
     /// How many free units of each type it keeps for its own guests.
     pub reserve: u32,
-    /// How long before units are recalled their holder is told.
+    /// The notice that their holder gets before units are recalled.
     pub notice: Span,
     /// For how long units are lent. It is renewed when half of that is over.
     pub term: Span,
@@ -80,33 +81,24 @@ struct Lot {
 /// What is shared with whom, and the lots that have not ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sharings {
-    configured: BTreeMap<ActorId, Sharing>,
-    /// What an operator has said prevails.
-    set: BTreeMap<ActorId, Sharing>,
+    settings: Settings<ActorId, Sharing>,
     lots: BTreeMap<u64, Lot>,
 }
 
 impl Sharings {
     /// What is shared with a broker.
     fn with(&self, broker: ActorId) -> Option<Sharing> {
-        self.set.get(&broker).or_else(|| self.configured.get(&broker)).copied()
+        self.settings.of(broker).copied()
     }
 
     /// Everybody that something is, or was, shared with.
     fn brokers(&self) -> BTreeSet<ActorId> {
-        let shared = self.configured.keys().chain(self.set.keys()).copied();
+        let shared = self.settings.keys().into_iter();
         shared.chain(self.lots.values().map(|lot| lot.with)).collect()
     }
 
     fn is_empty(&self) -> bool {
-        self.configured.is_empty() && self.set.is_empty() && self.lots.is_empty()
-    }
-
-    /// What is configured and differs from what is `wanted`, each as it is to be.
-    fn outdated(&self, wanted: &BTreeMap<ActorId, Sharing>) -> Vec<(ActorId, Option<Sharing>)> {
-        let all: BTreeSet<_> = self.configured.keys().chain(wanted.keys()).collect();
-        let differs = |who: &&ActorId| self.configured.get(*who) != wanted.get(*who);
-        all.into_iter().filter(differs).map(|who| (*who, wanted.get(who).copied())).collect()
+        self.settings.is_empty() && self.lots.is_empty()
     }
 }
 
@@ -151,8 +143,7 @@ impl Broker {
 
     fn sharing_with(&self, now: Time, with: ActorId) -> SharingSurvey {
         let sharings = &self.state.sharings;
-        let configured = sharings.configured.contains_key(&with).then_some(Source::Configuration);
-        let by = sharings.set.contains_key(&with).then_some(Source::Operator).or(configured);
+        let by = sharings.settings.source(with);
         let mut lent = BTreeMap::<Name, (u32, u32)>::new();
         let mut until = None;
         for lot in self.lots_of(with).filter(|lot| lot.ticket.bottom().term.end() > now) {
@@ -167,7 +158,7 @@ impl Broker {
 
     /// What the configuration says of sharing is put in force.
     pub(super) fn configure_sharings(&mut self, now: Time, out: &mut Output) {
-        for (with, sharing) in self.state.sharings.outdated(&self.sharings) {
+        for (with, sharing) in self.state.sharings.settings.outdated(&self.sharings) {
             self.emit(now, SharingSet { with, sharing, by: Source::Configuration }, out);
         }
     }
@@ -195,15 +186,7 @@ impl Broker {
     }
 
     pub(super) fn sharing_set(&mut self, at: Time, fact: &SharingSet) {
-        let sharings = &mut self.state.sharings;
-        let of = match fact.by {
-            Source::Configuration => &mut sharings.configured,
-            Source::Operator => &mut sharings.set,
-        };
-        match fact.sharing {
-            Some(sharing) => of.insert(fact.with, sharing),
-            None => of.remove(&fact.with),
-        };
+        self.state.sharings.settings.put(fact.with, fact.sharing, fact.by);
         self.state.timers.set(Timer::Sharing, Some(at));
     }
 
@@ -266,7 +249,7 @@ impl Broker {
             self.call_back(now, &lots, (stay - most, notice), out);
         }
         let Some(sharing) = sharing else { return };
-        // What is recalled in part ends with its term, and what stays of it is lent anew.
+        // A lot that is recalled in part ends with its term, and the units that stay are lent anew.
         for lot in lots.iter().filter(|lot| lot.stay == lot.left && !lot.pending) {
             self.renew_lot(now, lot, sharing.term, out);
         }

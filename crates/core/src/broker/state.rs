@@ -6,13 +6,14 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::delegating::Delegated;
-use super::forwarding::Neighbours;
+use super::forwarding::Neighbour;
 use super::giving_back::Returning;
 use super::hosts::KnownHosts;
 use super::machine;
 use super::needs::Needs;
 use super::orders::Orders;
 use super::quota::Quotas;
+use super::settings::Settings;
 use super::sharing::Sharings;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
 use crate::actor::pending::PendingEffects;
@@ -69,7 +70,7 @@ pub(crate) struct State {
     /// Whether it sells nothing.
     pub(super) is_drained: bool,
     /// With which brokers it passes on requests.
-    pub(super) neighbours: Neighbours,
+    pub(super) neighbours: Settings<ActorId, Neighbour>,
 }
 
 impl State {

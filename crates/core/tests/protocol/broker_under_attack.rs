@@ -76,9 +76,13 @@ fn a_request_in_somebody_elses_name_is_forbidden() {
 #[test]
 fn a_request_by_somebody_unknown_is_forbidden() {
     let mut world = Scene::default().open();
-    let asked = Message::Request(request(STRANGER, 1, 2, 0, HOUR));
-    let out = without_effect(&mut world, &letter(STRANGER, BROKER, asked));
-    assert_eq!(only_refusal(&out), Refusal::Forbidden);
+    let asked = request(STRANGER, 1, 2, 0, HOUR);
+    let for_nothing = Request { items: Vec::new(), ..asked.clone() };
+    for asked in [asked, for_nothing] {
+        let asked = Message::Request(asked);
+        let out = without_effect(&mut world, &letter(STRANGER, BROKER, asked));
+        assert_eq!(only_refusal(&out), Refusal::Forbidden);
+    }
 }
 
 #[test]

@@ -117,8 +117,8 @@ fn may_be_met_later(app: &AppState, part: &LeaseView) -> bool {
         || part.refusal.as_ref().is_some_and(|refusal| refusal.outlook == "later")
 }
 
-/// Gives back what a request was granted. A ticket that comes later goes back by itself.
-async fn withdraw(
+/// Gives back leases, and withdraws what is asked for them. A ticket that comes later goes back by itself.
+pub(super) async fn withdraw(
     app: &AppState,
     manager: &Name,
     parts: &[LeaseView],

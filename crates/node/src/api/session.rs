@@ -13,9 +13,8 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 use tenure_core::model::name::Name;
-use tenure_core::model::slice::LeaseId;
 use tenure_core::model::time::Span;
-use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::LeaseSurvey;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -26,7 +25,6 @@ use tracing::{info, warn};
 use super::asker::Asker;
 use super::connection::Writer;
 use super::lease_request;
-use super::leases::{MAX_LEASES, WantedLeases};
 use super::server::{ApiResult, AppState, json};
 use super::view::LeaseView;
 use super::watch::Ended;
@@ -90,7 +88,7 @@ struct Held {
     manager: Name,
     holder: Holder,
     keep_alive: Span,
-    /// Has who holds it end it.
+    /// Tells who holds it that it was closed.
     ended: Arc<Notify>,
 }
 
@@ -114,8 +112,11 @@ impl AppState {
     pub(super) async fn resume_sessions(self: &Rc<Self>) {
         for manager in self.all_managers() {
             let leases = loop {
-                match self.leases_of(&manager, None).await {
-                    Ok(leases) => break leases,
+                let of_any = |lease: &LeaseSurvey<'_>| {
+                    lease.slice.as_str().starts_with(PREFIX) && !lease.state.is_over()
+                };
+                match self.page(&manager, (None, usize::MAX), of_any).await {
+                    Ok((leases, _)) => break leases,
                     Err(error) => warn!("the sessions of {manager} are not known yet: {error}"),
                 }
                 sleep(PAUSE).await;
@@ -127,7 +128,7 @@ impl AppState {
     /// A session that is to be held again may be known by its leases alone.
     async fn recover(self: &Rc<Self>, manager: &Name, request: &SessionRequest) -> ApiResult<()> {
         if let Some(session) = &request.session {
-            let leases = self.leases_of(manager, Some(session)).await?;
+            let leases = self.leases_of(manager, session).await?;
             self.resume_all(manager, &leases);
         }
         Ok(())
@@ -175,24 +176,48 @@ impl AppState {
         opened: &mut Option<Name>,
     ) -> Result<(), Ended> {
         let manager = lease_request::manager(self, request.manager.as_ref())?;
-        let mut news = self.news(std::slice::from_ref(&manager), number_of).await?;
         self.recover(&manager, request).await?;
         let (session, ended) = self.open_session(&manager, request, Holder::Connection)?;
         *opened = Some(session.clone());
         out.write(&Answer::whole(json(&self.session(&session).await?)?)).await?;
-        loop {
-            tokio::select! {
-                () = ended.notified() => {
-                    return Err(closed(&session, "it was closed").into());
+        let why = self.until_over(&manager, &session, &ended).await;
+        Err(closed(&session, &why).into())
+    }
+
+    /// Waits until a session is closed or has lost a lease; which of them.
+    async fn until_over(&self, manager: &Name, session: &Name, ended: &Notify) -> String {
+        let lost = async {
+            loop {
+                match self.until_lost(manager, session).await {
+                    Ok(lost) => return lost,
+                    // The service manager is down, or has more to tell than was looked at.
+                    Err(error) => warn!("{session} is looked at again: {error}"),
                 }
-                next = news.next() => {
-                    let Some((_, number)) = next? else { return Ok(()) };
-                    if let Some(lost) = self.lost(&manager, &session, number).await? {
-                        return Err(closed(&session, &lost).into());
-                    }
-                }
+                sleep(PAUSE).await;
+            }
+        };
+        tokio::select! {
+            () = ended.notified() => "it was closed".to_owned(),
+            lost = lost => lost,
+        }
+    }
+
+    /// Waits until a lease of a session is lost that nobody has given back; which one, and how.
+    async fn until_lost(&self, manager: &Name, session: &Name) -> ApiResult<String> {
+        let mut news = self.news(std::slice::from_ref(manager), number_of).await?;
+        let of = session.clone();
+        let all = move |lease: &LeaseSurvey<'_>| *lease.slice == of;
+        let (leases, _) = self.page(manager, (None, usize::MAX), all).await?;
+        if let Some(lost) = lost(&leases, session) {
+            return Ok(lost);
+        }
+        while let Some((_, number)) = news.next().await? {
+            let name = LeaseName { manager: None, number, part: None };
+            if let Some(lost) = lost(&self.leases_named(manager, name).await?, session) {
+                return Ok(lost);
             }
         }
+        Err(ApiError::new(Code::Failed, format!("{manager} tells of nothing any more")))
     }
 
     /// A session for as long as a process runs.
@@ -206,28 +231,16 @@ impl AppState {
         };
         let manager = lease_request::manager(self, request.manager.as_ref())?;
         let process = process(pid)?;
-        let mut news = self.news(std::slice::from_ref(&manager), number_of).await?;
         self.recover(&manager, request).await?;
         let (session, ended) = self.open_session(&manager, request, Holder::Process(pid))?;
         let (app, of) = (Rc::clone(self), session.clone());
         spawn_local(async move {
-            loop {
-                let why = tokio::select! {
-                    _ = process.readable() => format!("process {pid} has ended"),
-                    () = ended.notified() => "it was closed".to_owned(),
-                    next = news.next() => match next {
-                        Ok(Some((_, number))) => match app.lost(&manager, &of, number).await {
-                            Ok(None) => continue,
-                            Ok(Some(lost)) => lost,
-                            Err(error) => error.to_string(),
-                        },
-                        Ok(None) => continue,
-                        Err(error) => error.to_string(),
-                    },
-                };
-                info!("{of} ends: {why}");
-                return app.end_session(&of).await;
-            }
+            let why = tokio::select! {
+                _ = process.readable() => format!("process {pid} has ended"),
+                why = app.until_over(&manager, &of, &ended) => why,
+            };
+            info!("{of} ends: {why}");
+            app.end_session(&of).await;
         });
         self.session(&session).await
     }
@@ -263,19 +276,6 @@ impl AppState {
         })
     }
 
-    /// Whether a request of a session has lost a lease that nobody has given back, and how.
-    async fn lost(&self, manager: &Name, session: &Name, number: u64) -> ApiResult<Option<String>> {
-        let name = LeaseName { manager: None, number, part: None };
-        let leases = self.leases_named(manager, name).await?;
-        let of_session = leases.iter().filter(|lease| lease.slice == session.as_str());
-        let mut lost = of_session.filter_map(|lease| {
-            let outcome = lease.outcome.as_deref()?;
-            let lost = matches!(outcome, "ended" | "failed" | "lapsed");
-            lost.then(|| format!("lease {} is lost: {outcome}", lease.lease))
-        });
-        Ok(lost.next())
-    }
-
     /// Ends a session: all its leases go back, and what is asked for it is withdrawn.
     pub(super) async fn end_session(&self, session: &Name) {
         let held = self.sessions().with(|all| all.remove(session));
@@ -293,29 +293,16 @@ impl AppState {
             None,
             &Request::CloseSession { session: session.clone() },
         )?;
-        let on_its_way_out = ["given-up", "planned", "closing", "crediting", "closed"];
-        for lease in self.leases_of(manager, Some(session)).await? {
-            let Ok(LeaseName { number, part: Some(part), .. }) = lease.lease.parse() else {
-                continue;
-            };
-            if !on_its_way_out.contains(&lease.state.as_str()) {
-                let lease = LeaseId { number, part };
-                let part = format!("close {lease}");
-                self.command(manager, (&by, &part), GuestCommand::Close { lease }).await?;
-            }
-        }
-        Ok(())
+        let leases = self.leases_of(manager, session).await?;
+        lease_request::withdraw(self, manager, &leases, &by).await
     }
 
-    async fn leases_of(&self, manager: &Name, session: Option<&Name>) -> ApiResult<Vec<LeaseView>> {
-        let wanted = WantedLeases {
-            manager: Some(manager.clone()),
-            slice: session.cloned(),
-            all: false,
-            after: None,
-            limit: Some(MAX_LEASES),
-        };
-        Ok(self.leases(&wanted).await?.0)
+    /// The leases of a session that have not ended.
+    async fn leases_of(&self, manager: &Name, session: &Name) -> ApiResult<Vec<LeaseView>> {
+        let session = session.clone();
+        let of_session =
+            move |lease: &LeaseSurvey<'_>| *lease.slice == session && !lease.state.is_over();
+        Ok(self.page(manager, (None, usize::MAX), of_session).await?.0)
     }
 
     /// The sessions that are open.
@@ -335,7 +322,7 @@ impl AppState {
         let Some((manager, holder)) = known else {
             return Err(closed(session, "it is not open"));
         };
-        let leases = self.leases_of(&manager, Some(session)).await?;
+        let leases = self.leases_of(&manager, session).await?;
         let in_use = leases.iter().filter(|lease| lease.state == "active");
         Ok(SessionView {
             session: session.to_string(),
@@ -355,7 +342,7 @@ impl AppState {
         let manager = self.sessions().with(|all| all.get(session).map(|held| held.manager.clone()));
         let Some(manager) = manager else { return Err(closed(session, "it is not open")) };
         self.end_session(session).await;
-        self.leases_of(&manager, Some(session)).await
+        self.leases_of(&manager, session).await
     }
 
     /// What was asked for in a session that has ended meanwhile goes back, too.
@@ -398,6 +385,16 @@ impl AppState {
             .map_err(|error| ApiError::new(Code::Usage, format!("the properties: {error}")))?;
         Ok(Some((manager, request.slice.clone())))
     }
+}
+
+/// Which of these leases, if any, is one of a session and lost, and how.
+fn lost(leases: &[LeaseView], session: &Name) -> Option<String> {
+    let mut of_session = leases.iter().filter(|lease| lease.slice == session.as_str());
+    of_session.find_map(|lease| {
+        let outcome = lease.outcome.as_deref()?;
+        let lost = matches!(outcome, "ended" | "failed" | "lapsed");
+        lost.then(|| format!("lease {} is lost: {outcome}", lease.lease))
+    })
 }
 
 /// A process, which can be waited for.

@@ -26,7 +26,7 @@ pub struct ShareRequest {
     pub all: bool,
     /// How many free units of each type it keeps.
     pub reserve: Option<u32>,
-    /// How long before units are recalled their holder is told.
+    /// The notice that their holder gets before units are recalled.
     pub notice: Option<Span>,
     /// For how long units are lent.
     pub term: Option<Span>,
@@ -46,7 +46,7 @@ pub struct SharingView {
     pub units: Option<u32>,
     /// How many free units of each type it keeps.
     pub reserve: u32,
-    /// How long before units are recalled their holder is told.
+    /// The notice that their holder gets before units are recalled.
     pub notice: Span,
     /// For how long units are lent.
     pub term: Span,

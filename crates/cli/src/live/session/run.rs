@@ -1,5 +1,6 @@
 //! `tenure session run`: a command that has units for as long as it runs.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -9,18 +10,19 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Serialize;
 use tempfile::NamedTempFile;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_node::api::client::{Client, ClientError};
-use tenure_node::api::{Code, LeaseView, Request, SessionView};
+use tenure_node::api::{Code, LeaseView, Request, SessionRequest, SessionView};
 use tokio::process::{Child, Command};
 use tokio::runtime;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Instant as Deadline, sleep_until};
 
-use super::{Found, FoundUnit, Opened, Wanted, get, hold};
+use super::{Opened, Wanted, get};
 use crate::Console;
 use crate::error::Error;
 use crate::live::args::Endpoint;
@@ -63,6 +65,24 @@ pub(crate) struct RunArgs {
     command: Vec<String>,
 }
 
+/// What a command finds in the file of its session.
+#[derive(Serialize)]
+struct Found<'a> {
+    session: &'a str,
+    manager: &'a str,
+    units: Vec<FoundUnit<'a>>,
+}
+
+#[derive(Serialize)]
+struct FoundUnit<'a> {
+    unit: &'a str,
+    #[serde(rename = "type")]
+    resource: &'a str,
+    lease: &'a str,
+    end: &'a str,
+    properties: &'a BTreeMap<String, String>,
+}
+
 /// How a command has ended.
 enum Ended {
     Itself(ExitStatus),
@@ -76,10 +96,11 @@ pub(super) fn run(args: &RunArgs, console: &mut Console<'_>) -> Result<(), Error
     let leases = get(&args.endpoint, &session, &args.wanted)?;
     let file = written(&view, &leases)?;
     let (tell, lost) = oneshot::channel();
-    let hold = Holding { args: args.clone_hold(), session: session.clone(), client };
+    let (endpoint, opened) = (args.endpoint.clone(), args.opened.clone());
+    let holding = Holding { endpoint, opened, session: session.clone(), client };
     thread::spawn(move || {
         // Who does not listen any more has ended.
-        let _ = tell.send(hold.until_lost());
+        let _ = tell.send(holding.until_lost());
     });
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(supervise(args, &file, lost));
@@ -231,8 +252,16 @@ impl Group {
 }
 
 /// A connection that holds a session.
+fn hold(endpoint: &Endpoint, request: SessionRequest) -> Result<(Client, SessionView), Error> {
+    let mut client = connect(&endpoint.data)?;
+    let view: SessionView = client.ask(&Request::HoldSession(request))?;
+    Ok((client, view))
+}
+
+/// A session, and the connection that holds it.
 struct Holding {
-    args: (Endpoint, Opened),
+    endpoint: Endpoint,
+    opened: Opened,
     session: Name,
     client: Client,
 }
@@ -244,35 +273,27 @@ impl Holding {
             match self.client.next::<SessionView>(None) {
                 Ok(_) => {}
                 Err(ClientError::Refused(no)) => return no.to_string(),
-                Err(error) => match self.again() {
-                    Some(client) => self.client = client,
-                    None => return format!("the deployment did not come back: {error}"),
+                Err(error) => match self.again(&error) {
+                    Ok(client) => self.client = client,
+                    Err(why) => return why,
                 },
             }
         }
     }
 
-    /// Until it is over, nothing else can have become of the leases: a deployment keeps them alive for as long.
-    fn again(&self) -> Option<Client> {
-        let (endpoint, opened) = &self.args;
-        let until = Instant::now() + duration(opened.keep_alive);
+    /// Holds it again after its connection broke. The deployment keeps the leases at least as long as this tries.
+    fn again(&self, broke: &ClientError) -> Result<Client, String> {
+        let until = Instant::now() + duration(self.opened.keep_alive);
         while Instant::now() < until {
-            let request = opened.request(Some(self.session.clone()), None);
-            match hold(endpoint, request) {
-                Ok((client, _)) => return Some(client),
+            let request = self.opened.request(Some(self.session.clone()), None);
+            match hold(&self.endpoint, request) {
+                Ok((client, _)) => return Ok(client),
                 Err(Error::Client(ClientError::Refused(no))) if no.code == Code::SessionClosed => {
-                    return None;
+                    return Err(no.to_string());
                 }
                 Err(_) => thread::sleep(PAUSE),
             }
         }
-        None
-    }
-}
-
-impl RunArgs {
-    /// What it takes to hold the session again.
-    fn clone_hold(&self) -> (Endpoint, Opened) {
-        (self.endpoint.clone(), self.opened.clone())
+        Err(format!("the deployment did not come back: {broke}"))
     }
 }

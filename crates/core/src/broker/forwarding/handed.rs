@@ -79,7 +79,7 @@ impl Broker {
             return self.hand_back(now, (from, id), Outcome::Refused(Refusal::Overloaded), out);
         }
         let request = self.take_receipts(now, request, out);
-        let denied = self.state.neighbours.with(from).and_then(|of| of.accept.as_ref());
+        let denied = self.state.neighbours.of(from).and_then(|of| of.accept.as_ref());
         let denied = denied.and_then(|accepted| accepted.excludes(&request));
         let refusal = denied.or_else(|| self.not_open(now, &request));
         self.emit(now, RequestHanded { request: id, handover }, out);
@@ -105,7 +105,7 @@ impl Broker {
         let (id, header) = (request.id, envelope.header);
         let refused = |refusal| Err((Some(id), refusal));
         let accepts =
-            self.state.neighbours.with(from).is_some_and(|neighbour| neighbour.accept.is_some());
+            self.state.neighbours.of(from).is_some_and(|neighbour| neighbour.accept.is_some());
         if !self.base.is_known(from, Role::Broker) || !accepts || id.origin != header.from {
             return refused(Refusal::Forbidden);
         }

@@ -86,36 +86,6 @@ impl Reach {
     }
 }
 
-/// Other brokers and what is agreed with them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Neighbours {
-    configured: BTreeMap<ActorId, Neighbour>,
-    /// What an operator has said prevails.
-    set: BTreeMap<ActorId, Neighbour>,
-}
-
-impl Neighbours {
-    /// What is agreed with a broker.
-    pub(super) fn with(&self, broker: ActorId) -> Option<&Neighbour> {
-        self.set.get(&broker).or_else(|| self.configured.get(&broker))
-    }
-
-    /// All of them, each with what is agreed.
-    fn all(&self) -> BTreeMap<ActorId, (&Neighbour, Source)> {
-        let configured =
-            self.configured.iter().map(|(who, of)| (*who, (of, Source::Configuration)));
-        let set = self.set.iter().map(|(who, of)| (*who, (of, Source::Operator)));
-        configured.chain(set).collect()
-    }
-
-    /// What is configured and differs from what is `wanted`, each as it is to be.
-    fn outdated(&self, wanted: &BTreeMap<ActorId, Neighbour>) -> Vec<(ActorId, Option<Neighbour>)> {
-        let all: BTreeSet<_> = self.configured.keys().chain(wanted.keys()).collect();
-        let differs = |who: &&ActorId| self.configured.get(*who) != wanted.get(*who);
-        all.into_iter().filter(differs).map(|who| (*who, wanted.get(who).cloned())).collect()
-    }
-}
-
 /// What is agreed with another broker, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighbourSurvey {
@@ -140,14 +110,14 @@ impl Broker {
 
     /// What is agreed with other brokers, by their ids.
     pub fn neighbours(&self) -> Vec<NeighbourSurvey> {
-        let all = self.state.neighbours.all().into_iter();
-        all.map(|(with, (neighbour, by))| NeighbourSurvey {
-            with,
-            neighbour: neighbour.clone(),
-            by,
-            passed: self.passed_to(with),
-        })
-        .collect()
+        let all = self.state.neighbours.keys().into_iter();
+        all.filter_map(|with| self.neighbour(with)).collect()
+    }
+
+    fn neighbour(&self, with: ActorId) -> Option<NeighbourSurvey> {
+        let neighbour = self.state.neighbours.of(with)?.clone();
+        let by = self.state.neighbours.source(with)?;
+        Some(NeighbourSurvey { with, neighbour, by, passed: self.passed_to(with) })
     }
 
     /// What the configuration says of other brokers is put in force.
@@ -168,8 +138,8 @@ impl Broker {
         if !self.base.is_known(with, Role::Broker) || with == self.base.id() {
             return Err("requests are passed on to a broker that is known here".to_owned());
         }
-        let all = self.state.neighbours.all();
-        if !all.contains_key(&with) && all.len() >= Self::MAX_NEIGHBOURS {
+        let all = self.state.neighbours.keys();
+        if !all.contains(&with) && all.len() >= Self::MAX_NEIGHBOURS {
             return Err(format!("it has {} neighbours already", Self::MAX_NEIGHBOURS));
         }
         self.emit(
@@ -181,25 +151,17 @@ impl Broker {
     }
 
     pub(super) fn neighbour_set(&mut self, fact: &NeighbourSet) {
-        let neighbours = &mut self.state.neighbours;
-        let of = match fact.by {
-            Source::Configuration => &mut neighbours.configured,
-            Source::Operator => &mut neighbours.set,
-        };
-        match &fact.neighbour {
-            Some(neighbour) => of.insert(fact.with, neighbour.clone()),
-            None => of.remove(&fact.with),
-        };
+        self.state.neighbours.put(fact.with, fact.neighbour.clone(), fact.by);
         self.call_for_open();
     }
 
     /// The brokers that it passes requests on to, by name.
     pub(super) fn forwards_to(&self) -> Vec<(Name, ActorId)> {
-        let all = self.state.neighbours.all().into_iter();
-        let to = all.filter(|(who, (neighbour, _))| {
-            neighbour.forward && self.base.is_known(*who, Role::Broker)
+        let to = self.state.neighbours.keys().into_iter().filter(|who| {
+            let forward = self.state.neighbours.of(*who).is_some_and(|of| of.forward);
+            forward && self.base.is_known(*who, Role::Broker)
         });
-        let mut to: Vec<_> = to.map(|(who, _)| (self.base.name_of(who), who)).collect();
+        let mut to: Vec<_> = to.map(|who| (self.base.name_of(who), who)).collect();
         to.sort();
         to
     }

@@ -46,7 +46,7 @@ impl Broker {
         if tried.asked.contains(&to) {
             return Err(no("that broker was asked"));
         }
-        let forwards = self.state.neighbours.with(to).is_some_and(|neighbour| neighbour.forward);
+        let forwards = self.state.neighbours.of(to).is_some_and(|neighbour| neighbour.forward);
         if !forwards || !self.base.is_known(to, Role::Broker) {
             return Err(no("nothing is passed on to that broker"));
         }
