@@ -150,6 +150,7 @@ scripts! {
     flex_refused
     flex_survives_crashes
     flex_with_a_victim
+    adverts
     forwarding
     forwarding_answers
     forged_receipt

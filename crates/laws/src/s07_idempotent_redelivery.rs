@@ -348,6 +348,8 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::HostsChanged { .. }
         | Message::Restate { .. }
         | Message::HandOver(_)
+        | Message::Advert(_)
+        | Message::AdvertWanted
         | Message::Join(_)
         | Message::Joined { fault: Some(_), .. } => return None,
         Message::Joined { number, fault: None } => codec::encode(number),

@@ -111,6 +111,8 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Pong { .. }
         | Message::Inquire(_)
         | Message::Available { .. }
+        | Message::Advert(_)
+        | Message::AdvertWanted
         | Message::Restate { .. } => !binding,
         Message::Delegate { .. } | Message::Return { .. } | Message::Credit { .. }
             if model.brokers.contains_key(&from) =>

@@ -133,6 +133,8 @@ impl FactIndex {
             | Message::Restate { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::Advert(_)
+            | Message::AdvertWanted
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Refused { .. } => true,

@@ -167,6 +167,7 @@ const POINTS: &[&str] = &[
     "a best-effort stock",
     "a modification is answered again after a recall",
     "units in stacks",
+    "adverts",
     "a stack that was sold twice",
     "a unit is drained by an instant",
     "the fidelity of leases",

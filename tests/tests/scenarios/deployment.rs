@@ -124,6 +124,7 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
                 Some(name) if ["co-allocate", "urgency"].contains(&name.as_str()) => Some(name),
                 Some(other) => return Err(format!("`{other}` is no mapper of scripts")),
             };
+            let adverts = args.span_option("adverts")?;
             let settings = services::recalls(args)?;
             let price: Option<i64> = args.number_option("price")?;
             let price = price.and_then(|price| u32::try_from(price).ok());
@@ -137,7 +138,7 @@ fn build(role: Role, setup: Setup, args: &mut Args) -> Result<Build, Bad> {
                     None => Box::new(Fcfs::default().with_queue(queue)),
                 };
                 let broker = Broker::new(setup.clone()).with_prices(prices.clone());
-                let broker = broker.with_swing(mapper.swing());
+                let broker = broker.with_swing(mapper.swing()).with_adverts(adverts);
                 HostedActor::broker(broker, Box::new(Routed(mapper)))
             })
         }

@@ -143,6 +143,7 @@ pub fn message(names: &Names, message: &Message) -> String {
         }
         Message::Restate { needs, hosts } => services::restate(needs, hosts),
         Message::HandOver(handover) => sharing::handover(names, handover),
+        Message::Advert(advert) => sharing::advert(advert),
         Message::HandedBack(back) => {
             let outcome = sharing::outcome(names, &back.outcome);
             format!("{}: {outcome}", names.request(back.request))

@@ -6,6 +6,7 @@ use tenure_core::broker::facts::{self as broker, NeighbourSet, SharingSet};
 use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach};
 use tenure_core::broker::sharing::Sharing;
 use tenure_core::runtime::{AnyActor, Input};
+use tenure_core::wire::advert::{Advert, AdvertEntry, Entries};
 use tenure_core::wire::handover::{Handover, Outcome};
 use tenure_core::wire::message::Message;
 
@@ -62,7 +63,7 @@ pub fn forward(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn agree(world: &mut World, (who, with): (usize, usize), change: impl FnOnce(&mut Neighbour)) {
     let with = world.id(with);
     let known = match world.participants[who].host.actor() {
-        AnyActor::Broker(broker) => broker.neighbours(),
+        AnyActor::Broker(broker) => broker.neighbours(world.now),
         AnyActor::ServiceManager(_) | AnyActor::SiteAuthority(_) => Vec::new(),
     };
     let known = known.into_iter().find(|known| known.with == with);
@@ -125,6 +126,23 @@ pub fn handover(names: &Names, handover: &Handover) -> String {
     };
     let by = clock(*answer_by);
     format!("{what}, {hops} times more and to {asks} brokers, until {by}")
+}
+
+/// What a broker tells of itself.
+pub fn advert(Advert { lasts, entries }: &Advert) -> String {
+    let entries = match entries {
+        Entries::All(all) if all.is_empty() => "nothing".to_owned(),
+        Entries::All(all) => all.iter().map(entry).collect::<Vec<_>>().join(", "),
+        Entries::Same(_) => "as before".to_owned(),
+    };
+    format!("{entries}, for {lasts}")
+}
+
+fn entry(entry: &AdvertEntry) -> String {
+    let AdvertEntry { hops, resource, free, next, .. } = entry;
+    let free = free.map_or_else(|| "some".to_owned(), |free| free.to_string());
+    let next = next.map(|next| format!(" (again at {})", clock(next))).unwrap_or_default();
+    format!("{free} {resource} at {hops}{next}")
 }
 
 /// What became of a request at another broker.

@@ -94,7 +94,7 @@ fn under_loss_and_delay_every_request_ends_and_nothing_is_left_over() {
 fn without_one_kind_of_message_the_run_does_not_complete() {
     // In this run nobody waits in a queue, is offered anything, withdraws, gives back a part, changes a lease
     // in place, has to redeem by an instant, recalls anything, loses a unit, asks for a clock or for what is free, rotates
-    // a key, invites a peer, passes on a request or has a service.
+    // a key, invites a peer, passes on a request, advertises or has a service.
     let others = [
         "waiting",
         "offered",
@@ -116,6 +116,8 @@ fn without_one_kind_of_message_the_run_does_not_complete() {
         "keys",
         "hand-over",
         "handed-back",
+        "advert",
+        "advert-wanted",
         "keys-noted",
         "join",
         "joined",

@@ -12,6 +12,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Constraints, Value};
 use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::ticket::link::DelegationId;
+use tenure_core::wire::advert::{Advert, AdvertEntry, Entries};
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::handover::{HandedBack, Outcome};
 use tenure_core::wire::inquiry::{Availability, AvailableStock, Inquiry};
@@ -142,7 +143,21 @@ fn of_hosts(p: &Parts) -> Vec<Message> {
             outcome: Outcome::Refused(busy()),
             trail: Vec::new(),
         })),
+        Message::Advert(Box::new(advert())),
+        Message::AdvertWanted,
     ]
+}
+
+fn advert() -> Advert {
+    let like = [(Name::literal("cpus"), Value::from(8_i64))];
+    let entry = AdvertEntry {
+        hops: 2,
+        resource: Name::literal("node"),
+        attributes: Some(like.into()),
+        free: Some(0),
+        next: Some(Time::from_secs(60)),
+    };
+    Advert { lasts: Span::MINUTE, entries: Entries::All(vec![entry]) }
 }
 
 fn card() -> SignedCard {

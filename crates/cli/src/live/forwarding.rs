@@ -1,13 +1,15 @@
 //! `tenure broker forward`, `accept` and `routes`.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use clap::Args;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
-use tenure_node::api::{AcceptRequest, NeighbourRequest, NeighbourView, Request};
+use tenure_node::api::{AcceptRequest, EntryView, NeighbourRequest, NeighbourView, Request};
 
 use super::args::{Change, Endpoint};
+use super::demand::demand;
 use super::{ask, ask_change, print};
 use crate::Console;
 use crate::error::Error;
@@ -55,14 +57,23 @@ pub(crate) struct AcceptArgs {
     stop: bool,
 }
 
-/// List with which brokers requests are passed on.
+/// List with which brokers requests are passed on, and what these have told of free units.
 #[derive(Args, Debug)]
+#[command(after_help = ROUTES)]
 pub(crate) struct RoutesArgs {
     #[command(flatten)]
     endpoint: Endpoint,
     /// The broker [default: all]
     broker: Option<Name>,
+    /// Show only what was told of such units, as `tenure lease request` takes them
+    #[arg(long = "for", value_name = "ITEMS")]
+    wanted: Option<String>,
 }
+
+const ROUTES: &str = "\
+Examples:
+  tenure broker routes campus
+  tenure broker routes campus --for '2 node where cpus >= 8'";
 
 /// `tenure broker forward`
 pub(super) fn forward(args: &ForwardArgs, console: &mut Console<'_>) -> Result<(), Error> {
@@ -97,7 +108,9 @@ fn set(request: NeighbourRequest, to: &Change, console: &mut Console<'_>) -> Res
 
 /// `tenure broker routes`
 pub(super) fn list(args: &RoutesArgs, console: &mut Console<'_>) -> Result<(), Error> {
-    let request = Request::Neighbours { broker: args.broker.clone() };
+    let wanted = args.wanted.as_ref().map(|words| demand(std::slice::from_ref(words), None));
+    let wanted = wanted.transpose()?.map(|demand| demand.to_string());
+    let request = Request::Neighbours { broker: args.broker.clone(), demand: wanted };
     let all: Vec<NeighbourView> = ask(&args.endpoint.data, &request)?;
     print::rows(&all, args.endpoint.output, NONE, console)
 }
@@ -106,21 +119,43 @@ const NONE: &str = "no requests are passed on";
 
 impl print::Row for NeighbourView {
     const COLUMNS: &'static [&'static str] =
-        &["broker", "with", "forwards", "accepts", "types", "longest", "passed"];
+        &["broker", "with", "forwards", "accepts", "passed", "state", "hops", "free"];
 
     fn cells(&self) -> Vec<String> {
-        let word = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-        let any = |text: Option<String>| text.unwrap_or_else(|| "any".to_owned());
-        let of_accepted = |text| if self.accept { any(text) } else { "-".to_owned() };
-        let types = Some(self.types.join(" ")).filter(|types| !types.is_empty());
+        let none = || "-".to_owned();
         vec![
             self.broker.clone(),
             self.with.clone(),
-            word(self.forward),
-            word(self.accept),
-            of_accepted(types),
-            of_accepted(self.longest.map(|longest| longest.to_string())),
+            if self.forward { "yes" } else { "no" }.to_owned(),
+            accepts(self),
             self.passed.to_string(),
+            self.state.clone().unwrap_or_else(none),
+            self.hops.map_or_else(none, |hops| hops.to_string()),
+            Some(free(&self.entries)).filter(|free| !free.is_empty()).unwrap_or_else(none),
         ]
     }
+}
+
+/// What is accepted: types, and the longest term.
+fn accepts(view: &NeighbourView) -> String {
+    if !view.accept {
+        return "no".to_owned();
+    }
+    let types = Some(view.types.join(" ")).filter(|types| !types.is_empty());
+    let types = types.unwrap_or_else(|| "any".to_owned());
+    view.longest.map_or_else(|| types.clone(), |longest| format!("{types} for {longest}"))
+}
+
+/// How much was told to be free of each type, wherever it is.
+fn free(entries: &[EntryView]) -> String {
+    let mut sums = BTreeMap::<&str, Option<u32>>::new();
+    for entry in entries {
+        let sum = sums.entry(&entry.resource).or_insert(Some(0));
+        *sum = sum.zip(entry.free).map(|(one, other)| one.saturating_add(other));
+    }
+    let sums = sums.into_iter().map(|(resource, free)| match free {
+        Some(free) => format!("{free} {resource}"),
+        None => format!("some {resource}"),
+    });
+    sums.collect::<Vec<_>>().join(", ")
 }

@@ -16,35 +16,6 @@ use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
 use crate::wire::message::{Envelope, Header, Message};
 
-/// When peers' clocks are asked for: at each start, and then after each period. Volatile.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClockChecks {
-    period: Option<Span>,
-    due: Option<Time>,
-}
-
-impl ClockChecks {
-    /// Without a period none is asked for.
-    pub(crate) fn every(period: Option<Span>) -> Self {
-        Self { period, due: None }
-    }
-
-    pub(crate) fn next(&self) -> Option<Time> {
-        self.due
-    }
-
-    /// Whether the peers are to be asked now. A clock that was set back puts nothing off.
-    pub(crate) fn falls_due(&mut self, now: Time) -> bool {
-        let Some(period) = self.period else { return false };
-        let next = now.plus(period);
-        let is_due = self.due.is_none_or(|due| due <= now || due > next);
-        if is_due {
-            self.due = Some(next);
-        }
-        is_due
-    }
-}
-
 /// A peer's clock that is apart from one's own by more than the margin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockApart {
@@ -143,13 +114,5 @@ mod tests {
             }
         }
         assert_eq!(facts, [11.0, 22.0, -12.0, -24.0, 0.0, 11.0]);
-    }
-
-    #[test]
-    fn a_clock_that_was_set_back_puts_no_question_off() {
-        let mut checks = ClockChecks::every(Some(Span::from_secs(60)));
-        let asked = [0, 30, 60, 61, 10, 69, 70].map(|secs| checks.falls_due(Time::from_secs(secs)));
-        assert_eq!(asked, [true, false, true, false, true, false, true]);
-        assert!(!ClockChecks::default().falls_due(Time::ZERO), "none is asked unasked");
     }
 }

@@ -12,6 +12,7 @@ pub mod keys;
 pub mod machine;
 pub mod order;
 pub mod peers;
+pub(crate) mod periodic;
 pub mod recalls;
 pub mod rounds;
 pub mod settings;
@@ -129,8 +130,13 @@ pub trait Actor: fmt::Debug {
     /// The round that waits for the mapper's decision.
     fn open_round(&self) -> Option<u64>;
 
-    /// When to hand in the next [`Input::Tick`].
+    /// When to hand in the next [`Input::Tick`]. It follows from the facts.
     fn next_timeout(&self) -> Option<Time>;
+
+    /// When to hand one in for what is in no journal.
+    fn next_volatile(&self) -> Option<Time> {
+        None
+    }
 
     /// What has not ended: leases, undecided requests, pending work; one line each, at most `most`.
     fn unfinished(&self, most: usize) -> Vec<String>;

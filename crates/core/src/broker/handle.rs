@@ -44,7 +44,9 @@ impl Broker {
         self.drop_hosts_of_strangers(now, out);
         if comes_back {
             self.ask_for_statements(now, out);
+            self.ask_for_adverts(now, out);
         }
+        self.advertise(now, out);
     }
 
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
@@ -84,6 +86,7 @@ impl Broker {
     }
 
     pub(super) fn tick(&mut self, now: Time, out: &mut Output) {
+        self.advertise(now, out);
         while let Some(timer) = self.state.timers.due(now) {
             match timer {
                 Timer::Wake => self.emit(now, Woken {}, out),
@@ -139,6 +142,8 @@ impl Broker {
             }
             Message::HandOver(handover) => self.handed_over(now, from, *handover, out),
             Message::HandedBack(back) => self.handed_back(now, from, *back, out),
+            Message::Advert(advert) => self.told_advert(now, &envelope.header, *advert, out),
+            Message::AdvertWanted => self.advert_wanted(now, from, out),
             Message::Accept { request, offer } => self.accept(now, from, request, offer, out),
             Message::Credit { receipts } => self.credit(now, from, receipts, out),
             Message::Reclaimed { ticket, redeemed, receipts } => {

@@ -47,7 +47,7 @@ use crate::actor::snapshot::{self, RestoreError, Settings};
 use crate::actor::{Actor, Base, Cause, Role, Setup, at_most};
 use crate::broker::availability::Disclosures;
 use crate::broker::facts::Fact;
-use crate::broker::forwarding::{Neighbour, Reach, Route};
+use crate::broker::forwarding::{Adverts, Neighbour, Reach, Route, Search};
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
 use crate::broker::orders::Swing;
@@ -88,6 +88,10 @@ pub struct Broker {
     neighbours: BTreeMap<ActorId, Neighbour>,
     /// How far requests of its guests are passed on.
     reach: Reach,
+    /// In which order other brokers are asked.
+    search: Search,
+    /// What it and other brokers tell each other of themselves.
+    adverts: Adverts,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -247,6 +251,8 @@ impl Broker {
             sharings: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             reach: Reach::default(),
+            search: Search::default(),
+            adverts: Adverts::default(),
         }
     }
 
@@ -368,6 +374,10 @@ impl Actor for Broker {
 
     fn next_timeout(&self) -> Option<Time> {
         self.state.timers.next()
+    }
+
+    fn next_volatile(&self) -> Option<Time> {
+        self.next_advert()
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use super::forwarding::{Route, Tried};
+use super::forwarding::{KnownNeighbour, Route, Search, Tried};
 use super::machine;
 use super::needs::{KnownNeed, ServiceId};
 use super::orders::OpenOrder;
@@ -46,7 +46,9 @@ pub struct View {
     index: Index,
     services: OfServices,
     /// The brokers that requests are passed on to, by name.
-    neighbours: Arc<Vec<(Name, ActorId)>>,
+    neighbours: Arc<Vec<KnownNeighbour>>,
+    /// In which order they are asked.
+    search: Search,
 }
 
 /// What views show that is not kept for another purpose. It follows from the state.
@@ -175,7 +177,8 @@ impl Broker {
             tokens: self.state.ledger.tokens().clone(),
             index: self.index.clone(),
             services: self.of_services(now),
-            neighbours: Arc::new(self.forwards_to()),
+            neighbours: Arc::new(self.known_neighbours(now)),
+            search: self.search,
         })
     }
 
@@ -273,13 +276,19 @@ impl View {
         self.index.grants.get(&ticket)
     }
 
-    /// The brokers that an open request may be passed on to, by name.
-    pub fn routes(&self, request: RequestId) -> impl Iterator<Item = (&Name, ActorId)> {
-        let route = self.index.routes.get(&request).filter(|(_, more)| *more);
-        let all = self.neighbours.iter().map(|(name, who)| (name, *who));
-        route
-            .into_iter()
-            .flat_map(move |(tried, _)| all.clone().filter(|(_, who)| !tried.asked.contains(who)))
+    /// The brokers that an open request may be passed on to, in the order in which they are to be asked: each with how
+    /// many hops away it has [told of room](KnownNeighbour::promises), if that counts. The silent are left out.
+    pub fn routes(&self, request: &Request) -> Vec<(&KnownNeighbour, Option<u8>)> {
+        let Some((tried, true)) = self.index.routes.get(&request.id) else { return Vec::new() };
+        let may_answer = self.neighbours.iter().filter(|who| who.liveness.may_answer());
+        let left = may_answer.filter(|who| !tried.asked.contains(&who.broker));
+        let hint = |who: &KnownNeighbour| match self.search {
+            Search::Hints => who.promises(request.preferred(), request.latest),
+            Search::DepthFirst => None,
+        };
+        let mut routes: Vec<_> = left.map(|who| (who, hint(who))).collect();
+        routes.sort_by_key(|(_, hops)| hops.unwrap_or(u8::MAX));
+        routes
     }
 
     /// What other brokers said of an open request.
@@ -288,7 +297,7 @@ impl View {
     }
 
     /// The brokers that requests are passed on to, by name.
-    pub fn neighbours(&self) -> &[(Name, ActorId)] {
+    pub fn neighbours(&self) -> &[KnownNeighbour] {
         &self.neighbours
     }
 
@@ -533,7 +542,9 @@ struct Plain {
     #[serde(default)]
     services: OfServices,
     #[serde(default)]
-    neighbours: Arc<Vec<(Name, ActorId)>>,
+    neighbours: Arc<Vec<KnownNeighbour>>,
+    #[serde(default)]
+    search: Search,
     #[serde(default)]
     routes: Vec<(RequestId, (Arc<Tried>, bool))>,
 }
@@ -554,6 +565,7 @@ impl From<View> for Plain {
             totals: view.totals,
             services: view.services,
             neighbours: view.neighbours,
+            search: view.search,
             routes: view.index.routes.into_iter().collect(),
         }
     }
@@ -587,6 +599,7 @@ impl From<Plain> for View {
             tokens: plain.tokens.into_iter().collect(),
             services: plain.services,
             neighbours: plain.neighbours,
+            search: plain.search,
             free,
             index,
         }

@@ -1,8 +1,11 @@
 //! Requests that a broker's mapper cannot meet are passed on, one neighbour after the other, and the best of the
 //! answers is kept.
 
+use std::collections::BTreeMap;
+
 use crate::broker::mapper::{BrokerMapper, Choice, Decision, Swing, Verdict, View};
 use crate::wire::refusal::Refusal;
+use crate::wire::request::Request;
 
 /// A mapper whose refusals are passed on before they are given. One that passes requests on by itself goes first.
 pub struct Routed(pub Box<dyn BrokerMapper>);
@@ -22,13 +25,19 @@ impl BrokerMapper for Routed {
 }
 
 /// The same decision, but for requests that others may meet: those that would be refused or wait are passed on to the
-/// first neighbour by name that was not asked. Once nobody is left, the best refusal that was heard is given.
+/// first of its [routes](View::routes). Once nobody is left, the best refusal that was heard is given.
 pub fn route(view: &View, mut decision: Decision) -> Decision {
-    decision.choices.iter_mut().for_each(|choice| route_one(view, choice));
+    let open: BTreeMap<_, _> = match view.neighbours() {
+        [] => BTreeMap::new(),
+        [..] => view.open_requests().map(|request| (request.id, request)).collect(),
+    };
+    for choice in &mut decision.choices {
+        route_one(view, choice, open.get(&choice.request).copied());
+    }
     decision
 }
 
-fn route_one(view: &View, choice: &mut Choice) {
+fn route_one(view: &View, choice: &mut Choice, request: Option<&Request>) {
     let others_may = match &choice.verdict {
         Verdict::Refuse { refusal, .. } => may_be_met_elsewhere(refusal),
         Verdict::Wait(_) => true,
@@ -37,13 +46,20 @@ fn route_one(view: &View, choice: &mut Choice) {
     if !others_may {
         return;
     }
-    if let Some((name, to)) = view.routes(choice.request).next() {
-        choice.reason = format!("passed on to {name}: {}", choice.reason);
-        choice.verdict = Verdict::Pass(to);
+    let routes = request.map(|request| view.routes(request)).unwrap_or_default();
+    if let Some((to, hops)) = routes.first() {
+        let hint = match hops {
+            None => String::new(),
+            Some(1) => ", which has told of room".to_owned(),
+            Some(hops) => format!(", which has told of room within {hops} hops"),
+        };
+        choice.reason = format!("passed on to {}{hint}: {}", to.name, choice.reason);
+        choice.verdict = Verdict::Pass(to.broker);
     } else if let (Verdict::Refuse { refusal, .. }, Some(tried)) =
         (&mut choice.verdict, view.tried(choice.request))
     {
-        *refusal = tried.best(refusal.clone(), view.neighbours());
+        let neighbours = view.neighbours().iter().map(|known| (&known.name, known.broker));
+        *refusal = tried.best(refusal.clone(), neighbours);
     }
 }
 

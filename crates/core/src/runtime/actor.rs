@@ -269,6 +269,10 @@ impl Actor for AnyActor {
         on_actor!(self, actor => actor.next_timeout())
     }
 
+    fn next_volatile(&self) -> Option<Time> {
+        on_actor!(self, actor => actor.next_volatile())
+    }
+
     fn unfinished(&self, most: usize) -> Vec<String> {
         on_actor!(self, actor => actor.unfinished(most))
     }

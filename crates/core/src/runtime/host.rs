@@ -17,9 +17,9 @@
 use std::collections::VecDeque;
 
 use crate::actor::Actor as _;
-use crate::actor::clocks::ClockChecks;
 use crate::actor::effect::{Effect, EffectId, Problem};
 use crate::actor::fact::BadFact;
+use crate::actor::periodic::Periodic;
 use crate::actor::snapshot::RestoreError;
 use crate::driver::Call;
 use crate::model::time::{Span, Time};
@@ -41,7 +41,7 @@ pub struct Host {
     durable: u64,
     /// The round about which the mapper has been asked.
     asked: Option<u64>,
-    clock_checks: ClockChecks,
+    clock_checks: Periodic,
 }
 
 /// What leaves an actor.
@@ -78,13 +78,13 @@ impl Host {
     /// A host of an actor; its facts so far come by [`replay`](Self::replay).
     pub fn new(actor: AnyActor, retry: RetryPolicy) -> Self {
         let (steps, outbox) = (VecDeque::new(), Outbox::new(retry));
-        let (durable, clock_checks) = (actor.position(), ClockChecks::default());
+        let (durable, clock_checks) = (actor.position(), Periodic::default());
         Self { durable, actor, outbox, steps, asked: None, clock_checks }
     }
 
     /// The same, which asks the actor's peers for their clocks at each start and then after each period.
     pub fn checking_clocks(self, every: Option<Span>) -> Self {
-        Self { clock_checks: ClockChecks::every(every), ..self }
+        Self { clock_checks: Periodic::every(every), ..self }
     }
 
     /// Applies a fact of the journal.
@@ -152,7 +152,8 @@ impl Host {
 
     /// When time alone gives the actor something to do.
     pub fn next_timer(&self) -> Option<Time> {
-        self.actor.next_timeout().into_iter().chain(self.clock_checks.next()).min()
+        let volatile = [self.actor.next_volatile(), self.clock_checks.next()];
+        self.actor.next_timeout().into_iter().chain(volatile.into_iter().flatten()).min()
     }
 
     /// Hands inputs in, in their order. What they caused waits for [`durable`](Self::durable).

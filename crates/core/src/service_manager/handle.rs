@@ -204,6 +204,8 @@ impl ServiceManager {
             | Message::Joined { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::Advert(_)
+            | Message::AdvertWanted
             | Message::Ping
             | Message::Pong { .. } => Err("a service manager does not take it".to_owned()),
         };

@@ -306,6 +306,8 @@ impl SiteAuthority {
             | Message::Available { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::Advert(_)
+            | Message::AdvertWanted
             | Message::Ping
             | Message::Pong { .. }
             | Message::Credit { .. }

@@ -23,6 +23,7 @@ use crate::mutants::mutant;
 use crate::ticket::Ticket;
 use crate::ticket::link::{DelegationId, LinkHash};
 use crate::ticket::receipt::Receipt;
+use crate::wire::advert::Advert;
 use crate::wire::batch::{self, Path};
 use crate::wire::credentials::Credentials;
 use crate::wire::handover::{HandedBack, Handover, Outcome};
@@ -347,6 +348,10 @@ pub enum Message {
     HandOver(Box<Handover>),
     /// The answer.
     HandedBack(Box<HandedBack>),
+    /// Broker to broker: the sender is there, and takes requests that the receiver passes on. Not answered.
+    Advert(Box<Advert>),
+    /// Broker to broker: the receiver is to tell the sender anew what it has. Not repeated.
+    AdvertWanted,
 }
 
 /// What an actor says of itself that comes with an invitation.
@@ -426,6 +431,8 @@ impl Message {
             | Self::HostsNoted { .. }
             | Self::HostsChanged { .. }
             | Self::HandOver(_)
+            | Self::Advert(_)
+            | Self::AdvertWanted
             | Self::Restate { .. } => (Vec::new(), &[]),
         };
         let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
@@ -433,7 +440,7 @@ impl Message {
     }
 
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 42] = [
+    pub const KINDS: [&'static str; 44] = [
         "delegate",
         "delegated",
         "request",
@@ -476,6 +483,8 @@ impl Message {
         "restate",
         "hand-over",
         "handed-back",
+        "advert",
+        "advert-wanted",
     ];
 
     /// The word for this kind of message.
@@ -523,6 +532,8 @@ impl Message {
             Self::Restate { .. } => "restate",
             Self::HandOver(_) => "hand-over",
             Self::HandedBack(_) => "handed-back",
+            Self::Advert(_) => "advert",
+            Self::AdvertWanted => "advert-wanted",
         }
     }
 }

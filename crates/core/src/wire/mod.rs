@@ -1,6 +1,7 @@
 //! What travels between actors: messages, refusals, signed envelopes, and the credentials that sign and check them.
 
 pub mod admission;
+pub mod advert;
 pub mod batch;
 pub mod credentials;
 pub mod endorsement;

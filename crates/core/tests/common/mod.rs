@@ -24,6 +24,7 @@ use tenure_core::service_manager::mapper::Ask;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::{Clauses, DelegationId, Generation, Link, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
+use tenure_core::wire::advert::{Advert, Entries};
 use tenure_core::wire::batch::Path;
 use tenure_core::wire::credentials::Credentials;
 use tenure_core::wire::handover::{HandedBack, Handover, Outcome};
@@ -375,8 +376,8 @@ fn about_hosts(ticket: &Ticket) -> [Message; 4] {
     ]
 }
 
-/// A request that is handed on, and the answer.
-fn about_handovers(ticket: &Ticket) -> [Message; 2] {
+/// A request that is handed on, the answer, and what is told before.
+fn about_handovers(ticket: &Ticket) -> [Message; 4] {
     let asked = request(GUEST, 1, 1, 0, HOUR);
     let (id, answer_by) = (asked.id, asked.answer_by);
     let sealed = letter(GUEST, RIVAL, Message::Request(asked));
@@ -384,7 +385,13 @@ fn about_handovers(ticket: &Ticket) -> [Message; 2] {
     let handover = Handover { sealed, path, asked, hops: 3, asks: 15, answer_by };
     let outcome = Outcome::Granted(vec![(0, ticket.clone())]);
     let back = HandedBack { request: id, outcome, trail: Vec::new() };
-    [Message::HandOver(Box::new(handover)), Message::HandedBack(Box::new(back))]
+    let advert = Advert { lasts: Span::MINUTE, entries: Entries::All(Vec::new()) };
+    [
+        Message::HandOver(Box::new(handover)),
+        Message::HandedBack(Box::new(back)),
+        Message::Advert(Box::new(advert)),
+        Message::AdvertWanted,
+    ]
 }
 
 /// The question and the answer.

@@ -75,6 +75,8 @@ pub(crate) struct Scene {
     pub(crate) rule: Rule,
     /// How much brokers disclose.
     pub(crate) disclosure: Disclosure,
+    /// How often brokers advertise, if they do.
+    pub(crate) adverts: Option<Span>,
 }
 
 impl Default for Scene {
@@ -96,6 +98,7 @@ impl Default for Scene {
             audited: false,
             rule: Rule::default(),
             disclosure: Disclosure::default(),
+            adverts: None,
         }
     }
 }
@@ -217,6 +220,7 @@ impl Scene {
         let (site_mapper, broker_mapper) = (self.site_mapper, self.broker_mapper);
         let (guest_mapper, rule) = (self.guest_mapper, self.rule);
         let (stacked, far_broker) = (self.stacked, self.far_broker);
+        let adverts = self.adverts;
         let disclosures = Disclosures { others: self.disclosure, named: BTreeMap::new() };
         let far = if far_broker { FAR_BROKER } else { BROKER };
         let mut world = World {
@@ -256,7 +260,8 @@ impl Scene {
             world.add(who, move || {
                 let mapper = broker_mapper();
                 let broker = Broker::new(setup(who, name, far_broker)).with_swing(mapper.swing());
-                HostedActor::broker(broker.with_disclosures(disclosures.clone()), mapper)
+                let broker = broker.with_disclosures(disclosures.clone()).with_adverts(adverts);
+                HostedActor::broker(broker, mapper)
             });
         }
         for (who, name) in [(GUEST, "guest"), (RIVAL, "rival")] {
@@ -435,7 +440,7 @@ impl World {
     /// When an actor has something to do next, by the true time.
     fn due(&self, who: u8) -> Option<Time> {
         let player = &self.players[&who];
-        Some(player.host.actor().next_timeout()?.minus(player.ahead))
+        Some(player.host.next_timer()?.minus(player.ahead))
     }
 
     /// Lets time pass, deadline by deadline.

@@ -441,7 +441,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
 }
 
 /// The items of a demand in the words of its user.
-fn items(source: &str) -> Result<Vec<Item>, ApiError> {
+pub(super) fn items(source: &str) -> Result<Vec<Item>, ApiError> {
     let bad = |message| ApiError::new(Code::Usage, message);
     let read = Demand::parse(source).map_err(|error| {
         bad(format!("the demand cannot be read: {error}"))

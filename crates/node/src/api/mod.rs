@@ -88,7 +88,7 @@ pub use broker_view::{BrokerView, QuotaView, RequestView};
 pub use connection::{Limits, serve};
 pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use delegation_view::DelegationView;
-pub use forwarding::{AcceptRequest, NeighbourRequest, NeighbourView};
+pub use forwarding::{AcceptRequest, EntryView, NeighbourRequest, NeighbourView};
 pub use keys::{KeyView, KeysView};
 pub use leases::{MAX_LEASES, More, WantedLeases};
 pub use member::MemberView;
@@ -351,6 +351,8 @@ pub enum Request {
     Neighbours {
         /// One broker; all unless set.
         broker: Option<Name>,
+        /// What is told of other units than these is left out.
+        demand: Option<String>,
     },
     /// What is agreed with another broker on requests is set: a list of [`NeighbourView`].
     SetNeighbour(Box<NeighbourRequest>),

@@ -334,7 +334,9 @@ impl AppState {
             Request::CloseSession { session } => json(&self.close_session(&session).await?),
             Request::Sharings { broker } => json(&self.sharings(broker.as_ref()).await?),
             Request::Share(asked) => json(&self.share(*asked, by).await?),
-            Request::Neighbours { broker } => json(&self.neighbours(broker.as_ref()).await?),
+            Request::Neighbours { broker, demand } => {
+                json(&self.neighbours(broker.as_ref(), demand.as_deref()).await?)
+            }
             Request::SetNeighbour(asked) => json(&self.set_neighbour(*asked, by).await?),
             Request::Selling { broker } => json(&self.selling(broker.as_ref()).await?),
             Request::Sell { broker, sells } => json(&self.sell(&broker, sells, by).await?),

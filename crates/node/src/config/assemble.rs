@@ -331,7 +331,7 @@ impl Config {
                 let disclosures = self.brokers[name].disclosures.clone();
                 let sharings = by_id(&self.brokers[name].sharings, keys);
                 let neighbours = by_id(&self.brokers[name].neighbours, keys);
-                let reach = self.brokers[name].reach;
+                let super::Broker { reach, search, advertise, .. } = self.brokers[name];
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
@@ -340,6 +340,7 @@ impl Config {
                     let actor = actor.with_disclosures(disclosures.clone());
                     let actor = actor.with_sharings(sharings.clone());
                     let actor = actor.with_neighbours(neighbours.clone(), reach);
+                    let actor = actor.with_search(search).with_adverts(Some(advertise));
                     let actor = actor.with_swing(mapper.swing());
                     Ok(HostedActor::broker(actor, mapper))
                 };

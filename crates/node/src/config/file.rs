@@ -13,6 +13,7 @@ use tenure_config::{
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosure;
+use tenure_core::broker::forwarding::Search;
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
@@ -113,6 +114,7 @@ pub(super) struct Broker {
     pub(super) peer: BTreeMap<Spanned<Name>, BrokerPeer>,
     #[serde(default)]
     pub(super) reach: RawReach,
+    pub(super) advertise: Option<Spanned<Span>>,
 }
 
 /// What a broker has to do with another one.
@@ -131,6 +133,8 @@ pub(super) struct BrokerPeer {
 pub(super) struct RawReach {
     pub(super) hops: Option<Spanned<u8>>,
     pub(super) asks: Option<Spanned<u16>>,
+    #[serde(default)]
+    pub(super) search: Search,
 }
 
 #[derive(Deserialize)]

@@ -24,7 +24,7 @@ use tenure_config::{
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosures;
-use tenure_core::broker::forwarding::{Neighbour, Reach};
+use tenure_core::broker::forwarding::{Neighbour, Reach, Search};
 use tenure_core::broker::quota::Quota;
 use tenure_core::broker::sharing::Sharing;
 use tenure_core::model::identity::ActorId;
@@ -147,6 +147,10 @@ pub struct Broker {
     pub neighbours: BTreeMap<Name, Neighbour>,
     /// How far requests of its guests are passed on.
     pub reach: Reach,
+    /// In which order other brokers are asked.
+    pub search: Search,
+    /// How often it tells those that pass requests on to it what it has.
+    pub advertise: Span,
 }
 
 /// A service manager.
@@ -238,6 +242,9 @@ const PROBE_EVERY: Span = Span::from_secs(10);
 
 const CLOCK_CHECK: Span = Span::MINUTE;
 
+/// How often a broker tells others what it has, unless it is configured.
+const ADVERTISED: Span = Span::from_secs(5);
+
 /// The shortest pause between two probes of a unit.
 const LEAST_PROBE_EVERY: Span = Span::from_micros(100_000);
 
@@ -292,19 +299,7 @@ impl Check<'_> {
         let managers = file.service_manager.keys().map(|name| name.get_ref().clone());
         let managers: Vec<Name> = managers.chain(elsewhere(Role::ServiceManager)).collect();
         for (name, broker) in file.broker {
-            let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
-            let quotas = by_actor(broker.quota, "service manager", managers.iter(), self.sources)?;
-            let told = elsewhere(Role::Broker).into_iter().chain(managers.iter().cloned());
-            let told: Vec<Name> = told.collect();
-            let mut named = by_actor(broker.disclose, "peer", told.iter(), self.sources)?;
-            let others = named.remove(&None).unwrap_or_default();
-            let named = named.into_iter().filter_map(|(name, told)| Some((name?, told))).collect();
-            let disclosures = Disclosures { others, named };
-            let (sharings, neighbours) = self.broker_peers(broker.peer, (&name, &brokers))?;
-            let reach = self.reach(&broker.reach)?;
-            let prices = broker.price;
-            let broker =
-                Broker { mapper, quotas, prices, disclosures, sharings, neighbours, reach };
+            let broker = self.broker(broker, &name, (&brokers, &managers))?;
             config.brokers.insert(name.into_inner(), broker);
         }
         for (name, site) in file.site {
@@ -316,6 +311,33 @@ impl Check<'_> {
             config.service_managers.insert(name.into_inner(), manager);
         }
         Ok(config)
+    }
+
+    fn broker(
+        &self,
+        broker: file::Broker,
+        name: &Spanned<Name>,
+        (brokers, managers): (&[Name], &[Name]),
+    ) -> Checked<Broker> {
+        let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
+        let quotas = by_actor(broker.quota, "service manager", managers.iter(), self.sources)?;
+        let others = brokers.iter().filter(|other| *other != name.get_ref());
+        let told: Vec<Name> = others.chain(managers).cloned().collect();
+        let mut named = by_actor(broker.disclose, "peer", told.iter(), self.sources)?;
+        let others = named.remove(&None).unwrap_or_default();
+        let named = named.into_iter().filter_map(|(name, told)| Some((name?, told))).collect();
+        let (sharings, neighbours) = self.broker_peers(broker.peer, (name, brokers))?;
+        Ok(Broker {
+            mapper,
+            quotas,
+            prices: broker.price,
+            disclosures: Disclosures { others, named },
+            sharings,
+            neighbours,
+            reach: self.reach(&broker.reach)?,
+            search: broker.reach.search,
+            advertise: self.advertise(broker.advertise.as_ref())?,
+        })
     }
 
     /// What a broker shares, and with whom it passes on requests, by the names of the other brokers.
@@ -339,6 +361,18 @@ impl Check<'_> {
             }
         }
         Ok((sharings, neighbours))
+    }
+
+    /// How often a broker tells others what it has: they wait for it no longer than a day.
+    fn advertise(&self, given: Option<&Spanned<Span>>) -> Checked<Span> {
+        let every = self.positive("advertise", given, ADVERTISED)?;
+        match given.filter(|_| !(Span::SECOND..=Span::HOUR).contains(&every)) {
+            Some(given) => {
+                let message = format!("`advertise` must not be {every}");
+                self.refuse(given.span(), message, "write a length from \"1s\" to \"1h\"")
+            }
+            None => Ok(every),
+        }
     }
 
     /// How far requests are passed on.

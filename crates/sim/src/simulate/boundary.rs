@@ -71,6 +71,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Restate { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::Advert(_)
+            | Message::AdvertWanted
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Credited { .. }

@@ -52,6 +52,7 @@ pub(super) enum Stream {
     Services,
     Sharing,
     Forwarding,
+    Adverts,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -82,6 +83,7 @@ impl Stream {
                 Self::Strikes(family) => 64 + family as u64,
                 Self::Sharing => 128,
                 Self::Forwarding => 129,
+                Self::Adverts => 130,
             },
         )
     }
@@ -104,6 +106,8 @@ pub(super) struct Setting {
     pub(super) retry_policy: RetryPolicy,
     /// How often actors ask for the clocks of their peers, if they do.
     pub(super) clock_check: Option<Span>,
+    /// How often brokers tell those that pass requests on to them what they have, if they do.
+    pub(super) adverts: Option<Span>,
     /// How long the drivers of sites and of guests take.
     pub(super) setup: Delay,
     pub(super) teardown: Delay,
@@ -228,6 +232,7 @@ impl Setting {
             heal: healed,
             burst: burst(&mut Stream::Burst.sampler(chance), healed, term),
             clock_check: clock_check(&mut Stream::Clocks.sampler(chance)),
+            adverts: adverts(&mut Stream::Adverts.sampler(chance)),
             scheme,
             margin,
             families,
@@ -256,6 +261,12 @@ impl Setting {
 /// In half of the seeds peers' clocks are asked for, seldom enough to be few among all messages.
 fn clock_check(sampler: &mut Sampler) -> Option<Span> {
     let pause = sampler.scaled(Span::HOUR.times(4), Span::DAY);
+    sampler.percent(50).then_some(pause)
+}
+
+/// In half of the seeds brokers tell each other what they have, seldom enough to be few among all messages.
+fn adverts(sampler: &mut Sampler) -> Option<Span> {
+    let pause = sampler.scaled(Span::MINUTE.times(30), Span::HOUR.times(8));
     sampler.percent(50).then_some(pause)
 }
 

@@ -14,6 +14,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::journal::Journal as _;
 use tenure_core::runtime::outbox::Outgoing;
+use tenure_core::wire::advert::Entries;
 use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::hosts::Hosts;
 use tenure_core::wire::message::{Envelope, Message, Sealed};
@@ -201,6 +202,8 @@ impl Watch {
             | Message::Restate { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::Advert(_)
+            | Message::AdvertWanted
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Credit { .. }
@@ -369,7 +372,10 @@ fn say(message: &Message) -> String {
         Message::Delegated { delegation, generation } => {
             format!("{kind} {delegation} generation {generation}")
         }
-        Message::Ping | Message::Pong { .. } | Message::Available { .. } => kind.to_owned(),
+        Message::Ping
+        | Message::Pong { .. }
+        | Message::Available { .. }
+        | Message::AdvertWanted => kind.to_owned(),
         Message::Inquire(inquiry) => format!("{kind} over {}", inquiry.term),
         Message::Request(request) => {
             format!("{kind} {} from {} for {}", request.id, request.earliest, request.duration)
@@ -439,6 +445,10 @@ fn say(message: &Message) -> String {
         Message::HostsNoted { service, revision, contests } => {
             format!("{kind} {service} {revision}: {} contests", contests.len())
         }
+        Message::Advert(advert) => match &advert.entries {
+            Entries::All(entries) => format!("{kind} {} entries", entries.len()),
+            Entries::Same(_) => format!("{kind} as before"),
+        },
         Message::HandOver(handover) => format!("{kind} by {} brokers", handover.path.len()),
         Message::HandedBack(back) => match &back.outcome {
             Outcome::Granted(tickets) => {

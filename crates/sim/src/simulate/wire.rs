@@ -265,6 +265,8 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::Restate { .. }
         | Message::HandOver(_)
         | Message::HandedBack(_)
+        | Message::Advert(_)
+        | Message::AdvertWanted
         | Message::Join(_)
         | Message::Joined { .. }
         | Message::Waiting { .. }

@@ -3,10 +3,13 @@
 //! Rights do not move: the other broker cuts the tickets, for the guest, and the guest redeems them at the site. What
 //! is passed on is the guest's own message, so nobody on the way can ask for anything else.
 
+mod adverts;
 mod handed;
 mod passing;
 mod route;
 
+pub(super) use adverts::Adverts;
+pub use adverts::{KnownNeighbour, Liveness};
 pub(super) use route::Route;
 pub use route::Tried;
 
@@ -86,6 +89,17 @@ impl Reach {
     }
 }
 
+/// In which order neighbours are asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Search {
+    /// Those first that have told of room for the request, the nearest before; then the others, by name.
+    #[default]
+    Hints,
+    /// By name.
+    DepthFirst,
+}
+
 /// What is agreed with another broker, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighbourSurvey {
@@ -97,6 +111,8 @@ pub struct NeighbourSurvey {
     pub by: Source,
     /// How many requests it is being asked for.
     pub passed: u32,
+    /// If requests are passed on to it: what was heard of it.
+    pub known: Option<KnownNeighbour>,
 }
 
 impl Broker {
@@ -108,16 +124,26 @@ impl Broker {
         Self { neighbours, reach, ..self }
     }
 
-    /// What is agreed with other brokers, by their ids.
-    pub fn neighbours(&self) -> Vec<NeighbourSurvey> {
-        let all = self.state.neighbours.keys().into_iter();
-        all.filter_map(|with| self.neighbour(with)).collect()
+    /// The same broker, which asks others in this order.
+    pub fn with_search(self, search: Search) -> Self {
+        Self { search, ..self }
     }
 
-    fn neighbour(&self, with: ActorId) -> Option<NeighbourSurvey> {
+    /// What is agreed with other brokers, by their ids.
+    pub fn neighbours(&self, now: Time) -> Vec<NeighbourSurvey> {
+        let all = self.state.neighbours.keys().into_iter();
+        let mut known = self.known_neighbours(now);
+        let mut known_of = |who: ActorId| {
+            let place = known.iter().position(|known| known.broker == who)?;
+            Some(known.swap_remove(place))
+        };
+        all.filter_map(|with| self.neighbour(with, known_of(with))).collect()
+    }
+
+    fn neighbour(&self, with: ActorId, known: Option<KnownNeighbour>) -> Option<NeighbourSurvey> {
         let neighbour = self.state.neighbours.of(with)?.clone();
         let by = self.state.neighbours.source(with)?;
-        Some(NeighbourSurvey { with, neighbour, by, passed: self.passed_to(with) })
+        Some(NeighbourSurvey { with, neighbour, by, passed: self.passed_to(with), known })
     }
 
     /// What the configuration says of other brokers is put in force.
@@ -142,11 +168,9 @@ impl Broker {
         if !all.contains(&with) && all.len() >= Self::MAX_NEIGHBOURS {
             return Err(format!("it has {} neighbours already", Self::MAX_NEIGHBOURS));
         }
-        self.emit(
-            now,
-            NeighbourSet { with, neighbour: Some(neighbour), by: Source::Operator },
-            out,
-        );
+        let fact = NeighbourSet { with, neighbour: Some(neighbour.clone()), by: Source::Operator };
+        self.emit(now, fact, out);
+        self.introduce(now, (with, &neighbour), out);
         Ok(())
     }
 

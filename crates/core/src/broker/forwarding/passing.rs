@@ -213,6 +213,9 @@ impl Broker {
     /// What an open request that is due is refused with: the best that was heard, if any broker was asked.
     pub(in crate::broker) fn best_heard(&self, id: RequestId, own: Refusal) -> Refusal {
         let route = self.state.requests.get(&id).and_then(|record| record.route.as_ref());
-        route.map_or(own.clone(), |route| route.tried.best(own, &self.forwards_to()))
+        route.map_or(own.clone(), |route| {
+            let neighbours = self.forwards_to();
+            route.tried.best(own, neighbours.iter().map(|(name, who)| (name, *who)))
+        })
     }
 }

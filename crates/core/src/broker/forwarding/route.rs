@@ -69,11 +69,16 @@ impl Route {
 impl Tried {
     /// The best of the refusals of a request: this one, and what other brokers said. That it can never be is said only
     /// if all of `neighbours` say so: one that was not heard, or not asked, may have it.
-    pub fn best(&self, own: Refusal, neighbours: &[(Name, ActorId)]) -> Refusal {
+    pub fn best<'a>(
+        &self,
+        own: Refusal,
+        neighbours: impl IntoIterator<Item = (&'a Name, ActorId)>,
+    ) -> Refusal {
         let said = |who: ActorId| {
             self.trail.iter().any(|hop| hop.broker == who && hop.said != HopAnswer::Nothing)
         };
-        let unheard = neighbours.iter().filter(|(_, who)| !said(*who) && !self.is_before(*who));
+        let neighbours = neighbours.into_iter();
+        let unheard = neighbours.filter(|(_, who)| !said(*who) && !self.is_before(*who));
         let brokers: Vec<Name> = unheard.map(|(name, _)| name.clone()).collect();
         let unheard = Some(Refusal::Unheard { brokers: brokers.clone() });
         let refused = self.trail.iter().filter_map(|hop| match &hop.said {

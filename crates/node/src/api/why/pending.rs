@@ -113,6 +113,8 @@ impl LeaseRefs {
             | Message::Restate { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::Advert(_)
+            | Message::AdvertWanted
             | Message::Join(_)
             | Message::Joined { .. } => false,
         }
