@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use super::forwarding::{KnownNeighbour, Route, Search, Tried};
+use super::forwarding::{KnownNeighbour, Liveness, Route, Search, Tried};
 use super::machine;
 use super::needs::{KnownNeed, ServiceId};
 use super::orders::OpenOrder;
@@ -59,8 +59,9 @@ pub(super) struct Index {
     /// What can be cut from, by type, then by site name and account.
     sources: OrdMap<Name, OrdMap<(Name, AccountId), Listed>>,
     grants: OrdMap<LinkHash, Grant>,
-    /// For the open requests that may be passed on, or were: what was tried, and whether more may be.
-    routes: OrdMap<RequestId, (Arc<Tried>, bool)>,
+    /// For the open requests that may be passed on, or were: what was tried, and how many times they may be passed on
+    /// from here, one after the other.
+    routes: OrdMap<RequestId, (Arc<Tried>, u8)>,
 }
 
 /// A [`Listed`] source with what it is listed by.
@@ -277,17 +278,22 @@ impl View {
     }
 
     /// The brokers that an open request may be passed on to, in the order in which they are to be asked: each with how
-    /// many hops away it has [told of room](KnownNeighbour::promises), if that counts. The silent are left out.
+    /// many hops away it has [told of room](KnownNeighbour::promises), if that counts. Those come before others, and
+    /// who was heard before who was not. The silent are left out.
     pub fn routes(&self, request: &Request) -> Vec<(&KnownNeighbour, Option<u8>)> {
-        let Some((tried, true)) = self.index.routes.get(&request.id) else { return Vec::new() };
+        let route = self.index.routes.get(&request.id).filter(|(_, hops)| *hops > 0);
+        let Some(&(ref tried, within)) = route else { return Vec::new() };
         let may_answer = self.neighbours.iter().filter(|who| who.liveness.may_answer());
         let left = may_answer.filter(|who| !tried.asked.contains(&who.broker));
         let hint = |who: &KnownNeighbour| match self.search {
-            Search::Hints => who.promises(request.preferred(), request.latest),
+            Search::Hints => {
+                who.promises(request.preferred(), request.latest).filter(|hops| *hops <= within)
+            }
             Search::DepthFirst => None,
         };
         let mut routes: Vec<_> = left.map(|who| (who, hint(who))).collect();
-        routes.sort_by_key(|(_, hops)| hops.unwrap_or(u8::MAX));
+        let unheard = |who: &KnownNeighbour| who.liveness == Liveness::Unknown;
+        routes.sort_by_key(|(who, hops)| (hops.unwrap_or(u8::MAX), unheard(who)));
         routes
     }
 
@@ -428,7 +434,8 @@ impl Index {
     pub(super) fn routed(&mut self, id: RequestId, route: Option<&Route>) {
         match route {
             Some(route) => {
-                let shown = (Arc::clone(&route.tried), route.open().is_some());
+                let hops = route.open().map_or(0, |_| route.hops);
+                let shown = (Arc::clone(&route.tried), hops);
                 self.routes.insert(id, shown);
             }
             None => {
@@ -546,7 +553,7 @@ struct Plain {
     #[serde(default)]
     search: Search,
     #[serde(default)]
-    routes: Vec<(RequestId, (Arc<Tried>, bool))>,
+    routes: Vec<(RequestId, (Arc<Tried>, u8))>,
 }
 
 impl From<View> for Plain {

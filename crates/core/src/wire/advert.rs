@@ -14,6 +14,9 @@ use crate::wire::request::Item;
 /// The most entries of an advert; those that are furthest away are left out.
 pub const MAX_ENTRIES: usize = 256;
 
+/// The most bytes that they take.
+pub const MAX_BYTES: usize = 1 << 16;
+
 /// How far away units are that a broker tells of: those that it would pass a request on for count as one hop more.
 pub const FURTHEST: u8 = 3;
 
@@ -80,6 +83,10 @@ impl Advert {
         let Entries::All(entries) = &self.entries else { return Ok(()) };
         if entries.len() > MAX_ENTRIES {
             return Err(format!("an advert has at most {MAX_ENTRIES} entries"));
+        }
+        let bytes: usize = entries.iter().map(|entry| codec::encode(entry).len()).sum();
+        if bytes > MAX_BYTES {
+            return Err(format!("the entries of an advert take at most {MAX_BYTES} bytes"));
         }
         let away = |entry: &AdvertEntry| (1..=FURTHEST).contains(&entry.hops);
         if !entries.iter().all(away) {

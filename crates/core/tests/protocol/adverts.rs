@@ -60,6 +60,14 @@ fn all(entries: Vec<AdvertEntry>) -> Advert {
     Advert { lasts: PERIOD.times(3), entries: Entries::All(entries) }
 }
 
+/// An entry that is too large for an advert.
+fn large() -> AdvertEntry {
+    let name = |n| Name::new(&format!("a{n}")).unwrap();
+    let text = "x".repeat(1 << 10);
+    let like = (0..64).map(|n| (name(n), text.as_str().into())).collect();
+    AdvertEntry { attributes: Some(like), ..entry(1, 9) }
+}
+
 fn units(count: u32) -> Item {
     Item::new(node(), count.try_into().unwrap())
 }
@@ -104,6 +112,16 @@ fn what_is_told_is_no_more_than_is_disclosed_and_accepted() {
 }
 
 #[test]
+fn a_drained_broker_tells_of_nothing() {
+    let mut world = telling(Disclosure::All, Accepted::default());
+    world.advance(6);
+    world.hand(FAR_BROKER, Input::Command(Command::Sell(false).into()));
+    world.advance(21);
+    let heard = known(&world);
+    assert_eq!((heard.liveness, heard.entries.len()), (Liveness::Live, 0));
+}
+
+#[test]
 fn after_a_restart_it_is_told_anew() {
     let mut world = telling(Disclosure::All, Accepted::default());
     world.advance(30);
@@ -123,6 +141,7 @@ fn nothing_is_believed_of_who_is_not_asked_or_tells_too_much() {
         (STRANGER, all(vec![entry(1, 9)])),
         (GUEST, all(vec![entry(1, 9)])),
         (FAR_BROKER, all(many)),
+        (FAR_BROKER, all(vec![large()])),
         (FAR_BROKER, all(vec![entry(0, 9)])),
         (FAR_BROKER, all(vec![entry(FURTHEST + 1, 9)])),
         (FAR_BROKER, Advert { lasts: Span::ZERO, ..all(Vec::new()) }),
@@ -155,6 +174,9 @@ fn an_advert_that_comes_late_says_nothing_and_one_that_was_missed_is_asked_for()
     let [reply] = &out.replies[..] else { panic!("{out:?}") };
     assert_eq!((&reply.message, reply.header.to), (&Message::AdvertWanted, id(FAR_BROKER)));
     assert_eq!(known(&world).promises(&[units(9)], Time::ZERO), None);
+    // The answer may be sent in the same instant.
+    assert_eq!(tell(&mut world, FAR_BROKER, now + 2, all(vec![entry(1, 9)])).replies, []);
+    assert_eq!(known(&world).promises(&[units(9)], Time::ZERO), Some(1));
 }
 
 #[test]

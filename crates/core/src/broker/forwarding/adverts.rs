@@ -3,7 +3,7 @@
 //! All of it is volatile, and the broker decides nothing by it: its mapper sees whom it may ask, what they have said,
 //! and who is silent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,12 +13,12 @@ use crate::actor::{Role, dropped};
 use crate::broker::availability::Disclosure;
 use crate::broker::forwarding::Neighbour;
 use crate::broker::{Broker, Output};
-use crate::model::codec::Hash;
+use crate::model::codec::{self, Hash};
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::Attributes;
 use crate::model::time::{Span, Time};
-use crate::wire::advert::{Advert, AdvertEntry, Entries, FURTHEST, MAX_ENTRIES, digest};
+use crate::wire::advert::{Advert, AdvertEntry, Entries, FURTHEST, MAX_BYTES, MAX_ENTRIES, digest};
 use crate::wire::message::{Header, Message};
 use crate::wire::request::Item;
 
@@ -55,6 +55,13 @@ struct ReceivedAdvert {
     at: Time,
     until: Time,
     entries: Option<(Hash, Arc<Vec<AdvertEntry>>)>,
+}
+
+impl ReceivedAdvert {
+    /// Whether it was sent later than another one. What was asked for may come in the same instant.
+    fn is_newer(&self, sent: Time) -> bool {
+        sent < self.sent || (sent == self.sent && self.entries.is_some())
+    }
 }
 
 /// What a broker was told last.
@@ -178,6 +185,11 @@ impl Broker {
         to.map(|(name, broker)| self.known_neighbour(now, name, broker)).collect()
     }
 
+    /// Whether a broker was heard of late.
+    pub(super) fn liveness_of(&self, broker: ActorId, now: Time) -> Liveness {
+        liveness(self.adverts.heard.get(&broker), now)
+    }
+
     fn known_neighbour(&self, now: Time, name: Name, broker: ActorId) -> KnownNeighbour {
         let heard = self.adverts.heard.get(&broker);
         let liveness = liveness(heard, now);
@@ -208,7 +220,7 @@ impl Broker {
         }
         let to = self.accepts_from();
         self.adverts.told.retain(|who, _| to.contains(who));
-        let forwards: Vec<_> = self.forwards_to().into_iter().map(|(_, who)| who).collect();
+        let forwards: BTreeSet<_> = self.forwards_to().into_iter().map(|(_, who)| who).collect();
         self.adverts.heard.retain(|who, _| forwards.contains(who));
         self.tell_all(now, &to, out);
     }
@@ -227,11 +239,11 @@ impl Broker {
             out.replies.push(self.base.volatile(with, now, Message::AdvertWanted));
         }
         if of.accept.is_some() && !self.adverts.told.contains_key(&with) {
-            self.tell_all(now, &[with], out);
+            self.tell_all(now, &[with].into(), out);
         }
     }
 
-    fn tell_all(&mut self, now: Time, to: &[ActorId], out: &mut Output) {
+    fn tell_all(&mut self, now: Time, to: &BTreeSet<ActorId>, out: &mut Output) {
         let Some(period) = self.adverts.period.filter(|_| !to.is_empty()) else { return };
         let own = self.own_entries(now);
         let neighbours = self.known_neighbours(now);
@@ -265,7 +277,7 @@ impl Broker {
         out: &mut Output,
     ) {
         let from = header.from;
-        if !self.forwards_to().iter().any(|(_, who)| *who == from) {
+        if !self.passes_to(from) {
             return out.problems.push(dropped("advert", "nothing is passed on to its sender"));
         }
         if let Err(cause) = advert.check() {
@@ -273,7 +285,7 @@ impl Broker {
         }
         let old = self.adverts.heard.get(&from);
         // One that comes late says nothing, unless the other's clock was set back.
-        if old.is_some_and(|old| header.at <= old.sent && now < old.until) {
+        if old.is_some_and(|old| old.is_newer(header.at) && now < old.until) {
             return;
         }
         let known = old.and_then(|old| old.entries.clone());
@@ -301,11 +313,11 @@ impl Broker {
                 return;
             }
         }
-        self.tell_all(now, &[from], out);
+        self.tell_all(now, &[from].into(), out);
     }
 
     /// The brokers whose requests are taken.
-    fn accepts_from(&self) -> Vec<ActorId> {
+    fn accepts_from(&self) -> BTreeSet<ActorId> {
         let all = self.state.neighbours.keys().into_iter();
         let accepts = |who: &ActorId| {
             let accepts = self.state.neighbours.of(*who).is_some_and(|of| of.accept.is_some());
@@ -317,9 +329,6 @@ impl Broker {
     /// What the broker sells itself.
     fn own_entries(&self, now: Time) -> Sums {
         let mut sums = Sums::default();
-        if !self.sells() {
-            return sums;
-        }
         for source in self.index.listed(None).filter(|source| source.until > now) {
             let Some(calendar) = self.state.ledger.free(source.account) else { continue };
             let free = u32::try_from(calendar.free_at(now).max(0)).unwrap_or(u32::MAX);
@@ -343,6 +352,9 @@ impl Broker {
         own: &Sums,
         neighbours: &[KnownNeighbour],
     ) -> Vec<AdvertEntry> {
+        if !self.sells() {
+            return Vec::new();
+        }
         let disclosed = self.disclosures.to(&self.base.name_of(who));
         let accepted = self.state.neighbours.of(who).and_then(|of| of.accept.as_ref());
         let takes = |resource: &Name| {
@@ -355,7 +367,7 @@ impl Broker {
         let mut sums = Sums::default();
         let told = all.filter(|entry| takes(&entry.resource));
         told.filter_map(|entry| as_disclosed(entry, disclosed)).for_each(|entry| sums.add(entry));
-        sums.list().take(MAX_ENTRIES).collect()
+        within_bounds(sums.list())
     }
 }
 
@@ -379,6 +391,16 @@ fn as_disclosed(entry: AdvertEntry, disclosed: Disclosure) -> Option<AdvertEntry
         Disclosure::Totals => Some(AdvertEntry { attributes: None, ..entry }),
         Disclosure::All => Some(entry),
     }
+}
+
+/// As many of these as go into one advert.
+fn within_bounds(entries: impl Iterator<Item = AdvertEntry>) -> Vec<AdvertEntry> {
+    let mut bytes = 0;
+    let fits = |entry: &AdvertEntry| {
+        bytes += codec::encode(entry).len();
+        bytes <= MAX_BYTES
+    };
+    entries.take(MAX_ENTRIES).take_while(fits).collect()
 }
 
 /// Entries, the nearest first; those of like units are one.

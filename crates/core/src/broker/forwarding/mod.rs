@@ -93,7 +93,7 @@ impl Reach {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Search {
-    /// Those first that have told of room for the request, the nearest before; then the others, by name.
+    /// Those first that have told of room for the request, nearest first; then the others, by name.
     #[default]
     Hints,
     /// By name.
@@ -179,12 +179,15 @@ impl Broker {
         self.call_for_open();
     }
 
+    /// Whether it passes requests on to a broker.
+    fn passes_to(&self, who: ActorId) -> bool {
+        let forward = self.state.neighbours.of(who).is_some_and(|of| of.forward);
+        forward && self.base.is_known(who, Role::Broker)
+    }
+
     /// The brokers that it passes requests on to, by name.
     pub(super) fn forwards_to(&self) -> Vec<(Name, ActorId)> {
-        let to = self.state.neighbours.keys().into_iter().filter(|who| {
-            let forward = self.state.neighbours.of(*who).is_some_and(|of| of.forward);
-            forward && self.base.is_known(*who, Role::Broker)
-        });
+        let to = self.state.neighbours.keys().into_iter().filter(|who| self.passes_to(*who));
         let mut to: Vec<_> = to.map(|who| (self.base.name_of(who), who)).collect();
         to.sort();
         to

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::route::{Route, Tried};
 use crate::actor::fact::{BadFact, truncate_text};
-use crate::actor::{Emit as _, Role, dropped};
+use crate::actor::{Emit as _, dropped};
 use crate::broker::facts::{PassAnswered, PassLapsed, RequestPassed};
 use crate::broker::machine::{Event, State, Tickets};
 use crate::broker::{Broker, Obligation, Output, Record};
@@ -46,18 +46,20 @@ impl Broker {
         if tried.asked.contains(&to) {
             return Err(no("that broker was asked"));
         }
-        let forwards = self.state.neighbours.of(to).is_some_and(|neighbour| neighbour.forward);
-        if !forwards || !self.base.is_known(to, Role::Broker) {
+        if !self.passes_to(to) {
             return Err(no("nothing is passed on to that broker"));
         }
         let until = self.waits_until(now, record, tried);
         if until <= now { Err(no("no time is left")) } else { Ok(until) }
     }
 
-    /// The part of the time left that the next broker gets: as much as each of those that may be asked after it, and
-    /// as is kept for the answer.
+    /// The part of the time left that the next broker gets: as much as each of those that may be asked after it, without
+    /// those that are silent, and as is kept for the answer.
     fn waits_until(&self, now: Time, record: &Record, tried: &Tried) -> Time {
-        let left = self.forwards_to().into_iter().filter(|(_, who)| !tried.asked.contains(who));
+        let left = self.state.neighbours.keys().into_iter().filter(|who| {
+            let asked = tried.asked.contains(who) || !self.passes_to(*who);
+            !asked && self.liveness_of(*who, now).may_answer()
+        });
         let left = i64::try_from(left.count().min(usize::from(tried.asks))).unwrap_or(i64::MAX);
         let hops = record.route.as_ref().map_or(1, |route| i64::from(route.hops));
         let part = record.answer_by.since(now).part(left.saturating_add(1));
