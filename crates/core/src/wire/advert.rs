@@ -37,7 +37,7 @@ pub struct Advert {
 pub enum Entries {
     /// All there is to say.
     All(Vec<AdvertEntry>),
-    /// As an earlier advert whose entries have this [digest](digest).
+    /// As an earlier advert whose entries have this [digest].
     Same(Hash),
 }
 
