@@ -187,7 +187,6 @@ impl World {
             self.durable(who, step.position, &step.facts)?;
         }
         self.watch.dies(self.now, &mut self.participants[who])?;
-        self.heard.forget(who);
         self.strangers.leave(who);
         self.participants[who].stop();
         self.later(self.now.plus(down), Event::Rise { who });

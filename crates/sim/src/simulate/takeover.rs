@@ -32,32 +32,33 @@ pub(super) struct Heard {
 
 #[derive(Default)]
 struct Known {
-    lens: BTreeMap<ActorId, u64>,
+    /// By the instances, each of which knows what it was told itself.
+    lens: BTreeMap<u32, BTreeMap<ActorId, u64>>,
     stored: BTreeMap<ActorId, u64>,
     watermarks: Watermarks,
     stored_at: Option<Time>,
 }
 
-impl Heard {
-    /// A participant has died, and knows what was stored.
-    pub(super) fn forget(&mut self, who: usize) {
-        if let Some(known) = self.known.get_mut(&who) {
-            known.lens = known.stored.clone();
-        }
-    }
-}
-
 impl Known {
-    /// Stores all watermarks, if it is long enough ago.
-    fn store(&mut self, now: Time, actor: &AnyActor) {
+    /// An instance stores all its watermarks, if it is long enough ago.
+    fn store(&mut self, now: Time, (life, actor): (u32, &AnyActor)) {
         if self.stored_at.is_some_and(|at| now.since(at) < KEPT_EVERY) {
             return;
         }
         for (peer, word) in actor.watermarks().iter() {
             self.watermarks.record(peer, word.clone());
         }
-        self.stored = self.lens.clone();
+        for (&peer, &len) in self.lens.get(&life).into_iter().flatten() {
+            let stored = self.stored.entry(peer).or_default();
+            *stored = len.max(*stored);
+        }
         self.stored_at = Some(now);
+    }
+
+    /// Of how many facts of another participant an instance knows.
+    fn len_of(&self, life: u32, id: ActorId) -> Option<u64> {
+        let own = self.lens.get(&life).and_then(|lens| lens.get(&id));
+        own.into_iter().chain(self.stored.get(&id)).copied().max()
     }
 }
 
@@ -214,7 +215,10 @@ impl World {
     fn told_in_numbers(&self, who: usize) -> u64 {
         let id = self.participants[who].id;
         let peers = self.in_reach(who);
-        let known = peers.filter_map(|peer| self.heard.known.get(&peer)?.lens.get(&id).copied());
+        let known = peers.filter_map(|peer| {
+            let life = self.participants[peer].run.life;
+            self.heard.known.get(&peer)?.len_of(life, id)
+        });
         known.max().unwrap_or(0)
     }
 
@@ -225,12 +229,13 @@ impl World {
         }
         let opened = !problems.iter().any(|problem| matches!(problem, Problem::Unopened(_)));
         let participant = &self.participants[who];
+        let life = participant.run.life;
         let Some(actor) = participant.actor() else { return };
         let known = self.heard.known.entry(who).or_default();
         if opened && actor.peers().contains_key(&from) {
-            let most = known.lens.entry(from).or_default();
+            let most = known.lens.entry(life).or_default().entry(from).or_default();
             *most = len.max(*most);
         }
-        known.store(self.now, actor);
+        known.store(self.now, (life, actor));
     }
 }
