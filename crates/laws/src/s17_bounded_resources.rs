@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::broker::Broker;
-use tenure_core::broker::quota::{Source, Whose};
+use tenure_core::broker::quota::Whose;
+use tenure_core::broker::rules::Source;
 use tenure_core::model::codec;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::time::Term;

@@ -91,3 +91,31 @@ fn a_drained_campus_sells_nothing_and_its_leases_go_on() {
     becomes(&deployment, "lab-a", json!([3, 0]));
     deployment.json("lease request 1 node --for 30m --broker campus --wait");
 }
+
+#[test]
+fn routes_show_what_a_neighbour_has_of_what_is_asked_for() {
+    let deployment = deployment();
+    let unknown = deployment.json("broker forward lab-a lab-b");
+    assert_eq!(unknown[0]["state"], "unknown");
+    deployment.json("broker accept lab-b lab-a");
+    // Of its four units lab-b has shared three.
+    let route = |wanted: &str| deployment.json(&format!("broker routes lab-a{wanted}"))[0].clone();
+    eventually(DEADLINE, "a unit that is advertised", || {
+        let route = route("");
+        let units = json!([route["state"], route["hops"], route["entries"][0]["free"]]);
+        units == json!(["live", 1, 1])
+    });
+    for (wanted, hops, entries) in [
+        ("'1 node'", json!(1), 1),
+        ("'2 node'", Value::Null, 1),
+        ("'1 node where site = \"south\"'", json!(1), 1),
+        ("'1 node where site = \"north\"'", Value::Null, 0),
+        ("disk", Value::Null, 0),
+    ] {
+        let route = route(&format!(" --for {wanted}"));
+        let shown = (&route["hops"], route["entries"].as_array().map(Vec::len));
+        assert_eq!(shown, (&hops, Some(entries)), "{wanted}: {route}");
+    }
+    let wrong = deployment.tenure("broker routes --for '2 node where'");
+    assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
+}

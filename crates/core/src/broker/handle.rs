@@ -15,7 +15,8 @@ use crate::broker::facts::{
 };
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
-use crate::broker::quota::{Quota, Source, Whose};
+use crate::broker::quota::{Quota, Whose};
+use crate::broker::rules::Source;
 use crate::model::identity::ActorId;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;

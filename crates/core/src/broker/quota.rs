@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use super::settings::Settings;
+use super::rules::{Rules, Source};
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
 use crate::model::time::{Span, Term, Time};
@@ -62,19 +62,10 @@ pub const WEEK: Span = Span::from_secs(7 * 86_400);
 /// Whom a quota is for: one service manager, or (`None`) each that has no value of its own.
 pub type Whose = Option<ActorId>;
 
-/// Who says what a quota is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Source {
-    /// The configuration.
-    Configuration,
-    /// An operator, who prevails over the configuration.
-    Operator,
-}
-
 /// The quotas in force, and what counts towards them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Quotas {
-    settings: Settings<Whose, Quota>,
+    rules: Rules<Whose, Quota>,
     /// What each service manager has. Empty while there is no quota.
     #[serde(deserialize_with = "crate::model::codec::ord_map")]
     used: OrdMap<ActorId, Used>,
@@ -108,28 +99,28 @@ impl Quotas {
 
     /// The limits in force, those for all included.
     pub(super) fn limits(&self, whose: Whose) -> Quota {
-        let rule = |whose: Whose| self.settings.of(whose).copied().unwrap_or_default();
+        let rule = |whose: Whose| self.rules.of(whose).copied().unwrap_or_default();
         rule(whose).or(rule(None))
     }
 
     /// Who has set a quota for just this.
     pub(super) fn source(&self, whose: Whose) -> Option<Source> {
-        self.settings.source(whose)
+        self.rules.source(whose)
     }
 
     /// The configured quotas that differ from those `wanted`, each as it is to be.
     pub(super) fn outdated(&self, wanted: &BTreeMap<Whose, Quota>) -> Vec<(Whose, Option<Quota>)> {
-        self.settings.outdated(wanted)
+        self.rules.outdated(wanted)
     }
 
     /// Sets a quota, or, without one, takes back what was set.
     pub(super) fn set(&mut self, whose: Whose, quota: Option<Quota>, by: Source) {
-        self.settings.put(whose, quota, by);
+        self.rules.put(whose, quota, by);
     }
 
     /// Whether there is any quota: only then anything is counted.
     pub(super) fn any(&self) -> bool {
-        !self.settings.is_empty()
+        !self.rules.is_empty()
     }
 
     /// Counts what is granted to a guest.

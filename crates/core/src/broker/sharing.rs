@@ -10,8 +10,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::delegating::{Delegated, Draft};
-use super::quota::Source;
-use super::settings::Settings;
+use super::rules::{Rules, Source};
 use super::{Broker, Obligation, Output, Timer};
 use crate::actor::{Emit as _, Role};
 use crate::broker::facts::{LotOpened, SharingReviewed, SharingSet};
@@ -81,24 +80,24 @@ struct Lot {
 /// What is shared with whom, and the lots that have not ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sharings {
-    settings: Settings<ActorId, Sharing>,
+    rules: Rules<ActorId, Sharing>,
     lots: BTreeMap<u64, Lot>,
 }
 
 impl Sharings {
     /// What is shared with a broker.
     fn with(&self, broker: ActorId) -> Option<Sharing> {
-        self.settings.of(broker).copied()
+        self.rules.of(broker).copied()
     }
 
     /// Everybody that something is, or was, shared with.
     fn brokers(&self) -> BTreeSet<ActorId> {
-        let shared = self.settings.keys().into_iter();
+        let shared = self.rules.keys().into_iter();
         shared.chain(self.lots.values().map(|lot| lot.with)).collect()
     }
 
     fn is_empty(&self) -> bool {
-        self.settings.is_empty() && self.lots.is_empty()
+        self.rules.is_empty() && self.lots.is_empty()
     }
 }
 
@@ -143,7 +142,7 @@ impl Broker {
 
     fn sharing_with(&self, now: Time, with: ActorId) -> SharingSurvey {
         let sharings = &self.state.sharings;
-        let by = sharings.settings.source(with);
+        let by = sharings.rules.source(with);
         let mut lent = BTreeMap::<Name, (u32, u32)>::new();
         let mut until = None;
         for lot in self.lots_of(with).filter(|lot| lot.ticket.bottom().term.end() > now) {
@@ -158,7 +157,7 @@ impl Broker {
 
     /// What the configuration says of sharing is put in force.
     pub(super) fn configure_sharings(&mut self, now: Time, out: &mut Output) {
-        for (with, sharing) in self.state.sharings.settings.outdated(&self.sharings) {
+        for (with, sharing) in self.state.sharings.rules.outdated(&self.sharings) {
             self.emit(now, SharingSet { with, sharing, by: Source::Configuration }, out);
         }
     }
@@ -186,7 +185,7 @@ impl Broker {
     }
 
     pub(super) fn sharing_set(&mut self, at: Time, fact: &SharingSet) {
-        self.state.sharings.settings.put(fact.with, fact.sharing, fact.by);
+        self.state.sharings.rules.put(fact.with, fact.sharing, fact.by);
         self.state.timers.set(Timer::Sharing, Some(at));
     }
 

@@ -13,7 +13,7 @@ use super::machine;
 use super::needs::Needs;
 use super::orders::Orders;
 use super::quota::Quotas;
-use super::settings::Settings;
+use super::rules::Rules;
 use super::sharing::Sharings;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
 use crate::actor::pending::PendingEffects;
@@ -70,7 +70,7 @@ pub(crate) struct State {
     /// Whether it sells nothing.
     pub(super) is_drained: bool,
     /// With which brokers it passes on requests.
-    pub(super) neighbours: Settings<ActorId, Neighbour>,
+    pub(super) neighbours: Rules<ActorId, Neighbour>,
 }
 
 impl State {

@@ -3,7 +3,8 @@
 use super::{Broker, Holding, Wanted};
 use crate::actor::Role;
 use crate::broker::machine::State;
-use crate::broker::quota::{Quota, Source, Whose};
+use crate::broker::quota::{Quota, Whose};
+use crate::broker::rules::Source;
 use crate::model::calendar::Calendar;
 use crate::model::resource::Attributes;
 use crate::model::slice::RequestId;

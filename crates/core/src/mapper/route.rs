@@ -50,8 +50,8 @@ fn route_one(view: &View, choice: &mut Choice, request: Option<&Request>) {
     if let Some((to, hops)) = routes.first() {
         let hint = match hops {
             None => String::new(),
-            Some(1) => ", which has told of room".to_owned(),
-            Some(hops) => format!(", which has told of room within {hops} hops"),
+            Some(1) => ", which advertises room".to_owned(),
+            Some(hops) => format!(", which advertises room within {hops} hops"),
         };
         choice.reason = format!("passed on to {}{hint}: {}", to.name, choice.reason);
         choice.verdict = Verdict::Pass(to.broker);

@@ -57,7 +57,7 @@ pub struct AdvertEntry {
 }
 
 impl AdvertEntry {
-    /// Whether the units are what an item asks for, as far as it was told what they are like.
+    /// Whether the units are what an item asks for, as far as their attributes are disclosed.
     pub fn suits(&self, item: &Item) -> bool {
         let none = Properties::default();
         let meets =

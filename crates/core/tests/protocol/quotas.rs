@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::broker::quota::{Quota, Source};
+use tenure_core::broker::quota::Quota;
+use tenure_core::broker::rules::Source;
 use tenure_core::broker::{Broker, Command};
 use tenure_core::model::time::Span;
 use tenure_core::runtime::Input;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tenure_config::EACH;
 use tenure_core::broker::machine as broker;
-use tenure_core::broker::quota::{Source, WEEK};
+use tenure_core::broker::quota::WEEK;
 use tenure_core::broker::{Broker, QuotaSurvey, RequestSurvey, Wanted};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
@@ -141,10 +141,7 @@ pub(super) fn quotas(broker: &Name, actor: &Broker, names: &Names, now: Time) ->
     let view = |survey: QuotaSurvey| QuotaView {
         broker: broker.to_string(),
         manager: survey.whose.map_or_else(|| EACH.to_owned(), |guest| name(names, guest)),
-        by: survey.by.map(|by| match by {
-            Source::Configuration => "configuration".to_owned(),
-            Source::Operator => "operator".to_owned(),
-        }),
+        by: survey.by.map(|by| by.word().to_owned()),
         units: survey.units,
         most_units: survey.quota.units,
         unit_hours: survey.unit_hours,

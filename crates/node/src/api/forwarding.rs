@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
 use tenure_core::broker::forwarding::{Accepted, Neighbour, NeighbourSurvey};
-use tenure_core::broker::quota::Source;
 use tenure_core::broker::{Broker, Command as BrokerCommand};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Time};
@@ -128,10 +127,7 @@ fn neighbour(
     NeighbourView {
         broker: broker.to_string(),
         with: name(names, survey.with),
-        by: match survey.by {
-            Source::Configuration => "configuration".to_owned(),
-            Source::Operator => "operator".to_owned(),
-        },
+        by: survey.by.word().to_owned(),
         forward: *forward,
         accept: accept.is_some(),
         types: types.map(Name::to_string).collect(),

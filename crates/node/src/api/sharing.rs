@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
-use tenure_core::broker::quota::Source;
 use tenure_core::broker::sharing::{Sharing, SharingSurvey};
 use tenure_core::broker::{Broker, Command as BrokerCommand};
 use tenure_core::model::name::Name;
@@ -95,10 +94,7 @@ fn sharing((broker, names): (&Name, &Names), survey: &SharingSurvey) -> SharingV
     SharingView {
         broker: broker.to_string(),
         with: name(names, survey.with),
-        by: survey.by.map(|by| match by {
-            Source::Configuration => "configuration".to_owned(),
-            Source::Operator => "operator".to_owned(),
-        }),
+        by: survey.by.map(|by| by.word().to_owned()),
         units,
         reserve,
         notice,

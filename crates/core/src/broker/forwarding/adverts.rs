@@ -1,26 +1,22 @@
 //! Adverts: what a broker tells those that pass requests on to it, and what it was told itself.
 //!
-//! All of it is volatile, and the broker decides nothing by it: its mapper sees whom it may ask, what they have said,
-//! and who is silent.
+//! All of it is volatile. Its mapper sees by it whom to ask, and in which order; the broker itself only shares the time
+//! left among those that are not silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+use super::Neighbour;
+use super::known::{KnownNeighbour, Liveness};
 use crate::actor::periodic::Periodic;
 use crate::actor::{Role, dropped};
-use crate::broker::availability::Disclosure;
-use crate::broker::forwarding::Neighbour;
 use crate::broker::{Broker, Output};
-use crate::model::codec::{self, Hash};
+use crate::model::codec::Hash;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
-use crate::model::resource::Attributes;
 use crate::model::time::{Span, Time};
-use crate::wire::advert::{Advert, AdvertEntry, Entries, FURTHEST, MAX_BYTES, MAX_ENTRIES, digest};
+use crate::wire::advert::{Advert, AdvertEntry, Entries, digest};
 use crate::wire::message::{Header, Message};
-use crate::wire::request::Item;
 
 /// Who was not heard for so many periods is silent.
 const MISSED: i64 = 3;
@@ -28,26 +24,26 @@ const MISSED: i64 = 3;
 /// Who was silent for so long is forgotten.
 const FORGOTTEN: Span = Span::DAY;
 
-/// What is told anew is told once in so many periods.
+/// An advert with new entries is sent once in so many periods.
 const APART: i64 = 2;
 
-/// What a broker has heard of others, and what it has told them.
+/// The adverts that a broker has received and sent.
 #[derive(Clone, Debug, Default)]
 pub(in crate::broker) struct Adverts {
     period: Option<Span>,
     due: Periodic,
-    heard: BTreeMap<ActorId, ReceivedAdvert>,
-    told: BTreeMap<ActorId, SentAdvert>,
+    received: BTreeMap<ActorId, ReceivedAdvert>,
+    sent: BTreeMap<ActorId, SentAdvert>,
 }
 
 impl PartialEq for Adverts {
-    /// It is in no journal: two brokers that have the same facts are the same, whatever they were told.
+    /// They are in no journal: two brokers with the same facts are the same, whatever adverts they had.
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-/// The last advert of a broker.
+/// The last advert that came from a broker.
 #[derive(Clone, Debug)]
 struct ReceivedAdvert {
     /// When it was sent, by the other's clock, and when it came.
@@ -58,123 +54,37 @@ struct ReceivedAdvert {
 }
 
 impl ReceivedAdvert {
-    /// Whether it was sent later than another one. What was asked for may come in the same instant.
-    fn is_newer(&self, sent: Time) -> bool {
+    /// Whether one sent then comes late. The entries that it lacks may be sent in the same instant.
+    fn supersedes(&self, sent: Time) -> bool {
         sent < self.sent || (sent == self.sent && self.entries.is_some())
     }
 }
 
-/// What a broker was told last.
+/// The last advert to a broker with all entries.
 #[derive(Clone, Copy, Debug)]
 struct SentAdvert {
     digest: Hash,
     at: Time,
-    /// Whether it has asked to be told again.
+    /// Whether the receiver has asked for it again.
     wanted: bool,
 }
 
 impl SentAdvert {
-    /// Whether it was told too short a while ago to be told again. A clock that was set back puts nothing off.
+    /// Whether it is too recent for another one with new entries. A clock that was set back puts nothing off.
     fn is_recent(&self, now: Time, apart: Span) -> bool {
         self.at <= now && now < self.at.plus(apart)
     }
 }
 
-/// Whether another broker is there, as far as it was heard.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Liveness {
-    /// Nothing was heard of it since the start.
-    #[default]
-    Unknown,
-    /// It was heard of late.
-    Live,
-    /// It was not heard for too long.
-    Silent,
-    /// It was not heard for a day more.
-    Forgotten,
-}
-
-impl Liveness {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Live => "live",
-            Self::Silent => "silent",
-            Self::Forgotten => "forgotten",
-        }
-    }
-
-    /// Whether a request may be passed on to it with hope of an answer.
-    pub fn may_answer(self) -> bool {
-        match self {
-            Self::Unknown | Self::Live => true,
-            Self::Silent | Self::Forgotten => false,
-        }
-    }
-}
-
-/// A broker that requests are passed on to, with what it has told of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownNeighbour {
-    /// Its name.
-    pub name: Name,
-    /// The broker.
-    pub broker: ActorId,
-    /// Whether it is there.
-    #[serde(default)]
-    pub liveness: Liveness,
-    /// When it was heard last.
-    #[serde(default)]
-    pub heard: Option<Time>,
-    /// What it has said that it has, or knows of; nothing of one that is not live.
-    #[serde(default)]
-    pub entries: Arc<Vec<AdvertEntry>>,
-}
-
-impl KnownNeighbour {
-    /// How many times a request for these items would be passed on to where there is room for it by `latest`, as far as
-    /// was told; `None` if that was not told of all of them. Of several items the furthest counts.
-    pub fn promises<'a>(
-        &self,
-        items: impl IntoIterator<Item = &'a Item>,
-        latest: Time,
-    ) -> Option<u8> {
-        let needed = items.into_iter().filter(|item| !item.optional && item.joins().is_none());
-        let hops = needed.map(|item| self.room_for(item, latest));
-        hops.collect::<Option<Vec<u8>>>()?.into_iter().max()
-    }
-
-    /// Within how many hops there is room for an item.
-    fn room_for(&self, item: &Item, latest: Time) -> Option<u8> {
-        let fitting = || self.entries.iter().filter(|entry| entry.suits(item));
-        (1..=FURTHEST).find(|hops| {
-            let near = fitting().filter(|entry| entry.hops <= *hops);
-            let units = near.fold(0_u32, |sum, entry| sum.saturating_add(room(entry, latest)));
-            units >= item.min_units.get()
-        })
-    }
-}
-
-/// How many units an entry promises to who can wait until `latest`.
-fn room(entry: &AdvertEntry, latest: Time) -> u32 {
-    match entry.free {
-        Some(0) => u32::from(entry.next.is_some_and(|next| next <= latest)),
-        Some(free) => free,
-        None => u32::MAX,
-    }
-}
-
 impl Broker {
-    /// The same broker, which tells others at each start and then after each period what it has.
+    /// The same broker, which sends adverts at each start and then after each period.
     pub fn with_adverts(mut self, period: Option<Span>) -> Self {
         self.adverts.period = period;
         self.adverts.due = Periodic::every(period);
         self
     }
 
-    /// When it tells others next.
+    /// When its next adverts are due.
     pub(in crate::broker) fn next_advert(&self) -> Option<Time> {
         self.adverts.due.next()
     }
@@ -187,11 +97,11 @@ impl Broker {
 
     /// Whether a broker was heard of late.
     pub(super) fn liveness_of(&self, broker: ActorId, now: Time) -> Liveness {
-        liveness(self.adverts.heard.get(&broker), now)
+        liveness(self.adverts.received.get(&broker), now)
     }
 
     fn known_neighbour(&self, now: Time, name: Name, broker: ActorId) -> KnownNeighbour {
-        let heard = self.adverts.heard.get(&broker);
+        let heard = self.adverts.received.get(&broker);
         let liveness = liveness(heard, now);
         let entries = heard.filter(|_| liveness == Liveness::Live);
         let entries = entries.and_then(|heard| heard.entries.as_ref());
@@ -213,15 +123,15 @@ impl Broker {
         }
     }
 
-    /// Tells all that pass requests on to it that it is there, and what it has if that has changed.
+    /// Sends adverts to all that pass requests on to it, if they are due.
     pub(in crate::broker) fn advertise(&mut self, now: Time, out: &mut Output) {
         if !self.adverts.due.falls_due(now) {
             return;
         }
         let to = self.accepts_from();
-        self.adverts.told.retain(|who, _| to.contains(who));
+        self.adverts.sent.retain(|who, _| to.contains(who));
         let forwards: BTreeSet<_> = self.forwards_to().into_iter().map(|(_, who)| who).collect();
-        self.adverts.heard.retain(|who, _| forwards.contains(who));
+        self.adverts.received.retain(|who, _| forwards.contains(who));
         self.tell_all(now, &to, out);
     }
 
@@ -235,10 +145,10 @@ impl Broker {
         if self.adverts.period.is_none() {
             return;
         }
-        if of.forward && !self.adverts.heard.contains_key(&with) {
+        if of.forward && !self.adverts.received.contains_key(&with) {
             out.replies.push(self.base.volatile(with, now, Message::AdvertWanted));
         }
-        if of.accept.is_some() && !self.adverts.told.contains_key(&with) {
+        if of.accept.is_some() && !self.adverts.sent.contains_key(&with) {
             self.tell_all(now, &[with].into(), out);
         }
     }
@@ -255,20 +165,21 @@ impl Broker {
         }
     }
 
-    /// What a broker is told: what has changed, and what it has missed, but not too often.
+    /// The entries of the next advert to a broker: all of them if they have changed or it has missed them, but not too
+    /// often.
     fn news(&mut self, now: Time, who: ActorId, entries: Vec<AdvertEntry>, apart: Span) -> Entries {
         let new = digest(&entries);
-        match self.adverts.told.get(&who) {
+        match self.adverts.sent.get(&who) {
             Some(told) if told.digest == new && !told.wanted => Entries::Same(new),
             Some(told) if told.is_recent(now, apart) => Entries::Same(told.digest),
             Some(_) | None => {
-                self.adverts.told.insert(who, SentAdvert { digest: new, at: now, wanted: false });
+                self.adverts.sent.insert(who, SentAdvert { digest: new, at: now, wanted: false });
                 Entries::All(entries)
             }
         }
     }
 
-    /// A broker tells what it has.
+    /// An advert has come.
     pub(in crate::broker) fn told_advert(
         &mut self,
         now: Time,
@@ -283,9 +194,9 @@ impl Broker {
         if let Err(cause) = advert.check() {
             return out.problems.push(dropped("advert", cause));
         }
-        let old = self.adverts.heard.get(&from);
+        let old = self.adverts.received.get(&from);
         // One that comes late says nothing, unless the other's clock was set back.
-        if old.is_some_and(|old| old.is_newer(header.at) && now < old.until) {
+        if old.is_some_and(|old| old.supersedes(header.at) && now < old.until) {
             return;
         }
         let known = old.and_then(|old| old.entries.clone());
@@ -298,16 +209,16 @@ impl Broker {
         }
         let heard =
             ReceivedAdvert { sent: header.at, at: now, until: now.plus(advert.lasts), entries };
-        self.adverts.heard.insert(from, heard);
+        self.adverts.received.insert(from, heard);
     }
 
-    /// A broker has missed what it was told. If that was just now, it is told again when the next advert is due.
+    /// A broker has missed entries. If they were sent just now, they are sent again when the next advert is due.
     pub(in crate::broker) fn advert_wanted(&mut self, now: Time, from: ActorId, out: &mut Output) {
         if !self.accepts_from().contains(&from) {
-            return out.problems.push(dropped("advert-wanted", "its sender is told nothing"));
+            return out.problems.push(dropped("advert-wanted", "its sender gets no adverts"));
         }
         let apart = self.adverts.period.unwrap_or_default().times(APART);
-        if let Some(told) = self.adverts.told.get_mut(&from) {
+        if let Some(told) = self.adverts.sent.get_mut(&from) {
             told.wanted = true;
             if told.is_recent(now, apart) {
                 return;
@@ -325,50 +236,6 @@ impl Broker {
         };
         all.filter(accepts).collect()
     }
-
-    /// What the broker sells itself.
-    fn own_entries(&self, now: Time) -> Sums {
-        let mut sums = Sums::default();
-        for source in self.index.listed(None).filter(|source| source.until > now) {
-            let Some(calendar) = self.state.ledger.free(source.account) else { continue };
-            let free = u32::try_from(calendar.free_at(now).max(0)).unwrap_or(u32::MAX);
-            let next = calendar.next_with(now, 1).filter(|next| *next < source.until);
-            sums.add(AdvertEntry {
-                hops: 1,
-                resource: source.resource.clone(),
-                attributes: Some(source.attributes.clone()),
-                free: Some(free),
-                next: next.filter(|_| free == 0),
-            });
-        }
-        sums
-    }
-
-    /// What a broker is told of, as far as it is disclosed: what this one sells, and what others have told that are
-    /// asked after it, but for the broker itself.
-    fn entries_for(
-        &self,
-        who: ActorId,
-        own: &Sums,
-        neighbours: &[KnownNeighbour],
-    ) -> Vec<AdvertEntry> {
-        if !self.sells() {
-            return Vec::new();
-        }
-        let disclosed = self.disclosures.to(&self.base.name_of(who));
-        let accepted = self.state.neighbours.of(who).and_then(|of| of.accept.as_ref());
-        let takes = |resource: &Name| {
-            accepted.is_some_and(|of| of.types.is_empty() || of.types.contains(resource))
-        };
-        let others = neighbours.iter().filter(|other| other.broker != who);
-        let others = others.flat_map(|other| other.entries.iter().cloned());
-        let further = others.map(|entry| AdvertEntry { hops: entry.hops + 1, ..entry });
-        let all = own.list().chain(further.filter(|entry| entry.hops <= FURTHEST));
-        let mut sums = Sums::default();
-        let told = all.filter(|entry| takes(&entry.resource));
-        told.filter_map(|entry| as_disclosed(entry, disclosed)).for_each(|entry| sums.add(entry));
-        within_bounds(sums.list())
-    }
 }
 
 fn liveness(heard: Option<&ReceivedAdvert>, now: Time) -> Liveness {
@@ -377,59 +244,5 @@ fn liveness(heard: Option<&ReceivedAdvert>, now: Time) -> Liveness {
         Some(heard) if now < heard.until => Liveness::Live,
         Some(heard) if now < heard.until.plus(FORGOTTEN) => Liveness::Silent,
         Some(_) => Liveness::Forgotten,
-    }
-}
-
-/// What is said of an entry, if anything.
-fn as_disclosed(entry: AdvertEntry, disclosed: Disclosure) -> Option<AdvertEntry> {
-    match disclosed {
-        Disclosure::None => None,
-        Disclosure::YesNo => {
-            let some = entry.free != Some(0);
-            some.then_some(AdvertEntry { attributes: None, free: None, next: None, ..entry })
-        }
-        Disclosure::Totals => Some(AdvertEntry { attributes: None, ..entry }),
-        Disclosure::All => Some(entry),
-    }
-}
-
-/// As many of these as go into one advert.
-fn within_bounds(entries: impl Iterator<Item = AdvertEntry>) -> Vec<AdvertEntry> {
-    let mut bytes = 0;
-    let fits = |entry: &AdvertEntry| {
-        bytes += codec::encode(entry).len();
-        bytes <= MAX_BYTES
-    };
-    entries.take(MAX_ENTRIES).take_while(fits).collect()
-}
-
-/// Entries, the nearest first; those of like units are one.
-#[derive(Clone, Debug, Default)]
-struct Sums(BTreeMap<(u8, Name, Option<Attributes>), Sum>);
-
-/// What several entries say together.
-#[derive(Clone, Copy, Debug)]
-struct Sum {
-    free: Option<u32>,
-    next: Option<Time>,
-}
-
-impl Sums {
-    fn add(&mut self, entry: AdvertEntry) {
-        let AdvertEntry { hops, resource, attributes, free, next } = entry;
-        let sum = self.0.entry((hops, resource, attributes));
-        let sum = sum.or_insert(Sum { free: Some(0), next: None });
-        sum.free = sum.free.zip(free).map(|(one, other)| one.saturating_add(other));
-        sum.next = [sum.next, next].into_iter().flatten().min();
-    }
-
-    fn list(&self) -> impl Iterator<Item = AdvertEntry> {
-        self.0.iter().map(|((hops, resource, attributes), sum)| AdvertEntry {
-            hops: *hops,
-            resource: resource.clone(),
-            attributes: attributes.clone(),
-            free: sum.free,
-            next: sum.next.filter(|_| sum.free == Some(0)),
-        })
     }
 }

@@ -4,12 +4,14 @@
 //! is passed on is the guest's own message, so nobody on the way can ask for anything else.
 
 mod adverts;
+mod entries;
 mod handed;
+mod known;
 mod passing;
 mod route;
 
 pub(super) use adverts::Adverts;
-pub use adverts::{KnownNeighbour, Liveness};
+pub use known::{KnownNeighbour, Liveness};
 pub(super) use route::Route;
 pub use route::Tried;
 
@@ -17,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::quota::Source;
+use super::rules::Source;
 use super::{Broker, Output};
 use crate::actor::{Emit as _, Role};
 use crate::broker::facts::NeighbourSet;

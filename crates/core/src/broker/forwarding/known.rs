@@ -1,0 +1,97 @@
+//! Neighbours as mappers see them: whether they are there, and what they have advertised.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::identity::ActorId;
+use crate::model::name::Name;
+use crate::model::time::Time;
+use crate::wire::advert::{AdvertEntry, FURTHEST};
+use crate::wire::request::Item;
+
+/// Whether another broker is there, as far as it was heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Liveness {
+    /// Nothing was heard of it since the start.
+    #[default]
+    Unknown,
+    /// It was heard of late.
+    Live,
+    /// It was not heard for too long.
+    Silent,
+    /// It was not heard for a day more.
+    Forgotten,
+}
+
+impl Liveness {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Live => "live",
+            Self::Silent => "silent",
+            Self::Forgotten => "forgotten",
+        }
+    }
+
+    /// Whether a request may be passed on to it with hope of an answer.
+    pub fn may_answer(self) -> bool {
+        match self {
+            Self::Unknown | Self::Live => true,
+            Self::Silent | Self::Forgotten => false,
+        }
+    }
+}
+
+/// A broker that requests are passed on to, with what it has told of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownNeighbour {
+    /// Its name.
+    pub name: Name,
+    /// The broker.
+    pub broker: ActorId,
+    /// Whether it is there.
+    #[serde(default)]
+    pub liveness: Liveness,
+    /// When it was heard last.
+    #[serde(default)]
+    pub heard: Option<Time>,
+    /// What it has advertised; nothing of one that is not live.
+    #[serde(default)]
+    pub entries: Arc<Vec<AdvertEntry>>,
+}
+
+impl KnownNeighbour {
+    /// How many hops away there is room for these items by `latest`, as advertised; `None` if it is not advertised for all
+    /// of them. Of several items the furthest counts.
+    pub fn promises<'a>(
+        &self,
+        items: impl IntoIterator<Item = &'a Item>,
+        latest: Time,
+    ) -> Option<u8> {
+        let needed = items.into_iter().filter(|item| !item.optional && item.joins().is_none());
+        let hops = needed.map(|item| self.room_for(item, latest));
+        hops.collect::<Option<Vec<u8>>>()?.into_iter().max()
+    }
+
+    /// Within how many hops there is room for an item.
+    fn room_for(&self, item: &Item, latest: Time) -> Option<u8> {
+        let fitting = || self.entries.iter().filter(|entry| entry.suits(item));
+        (1..=FURTHEST).find(|hops| {
+            let near = fitting().filter(|entry| entry.hops <= *hops);
+            let units = near.fold(0_u32, |sum, entry| sum.saturating_add(room(entry, latest)));
+            units >= item.min_units.get()
+        })
+    }
+}
+
+/// How many units an entry promises to who can wait until `latest`.
+fn room(entry: &AdvertEntry, latest: Time) -> u32 {
+    match entry.free {
+        Some(0) => u32::from(entry.next.is_some_and(|next| next <= latest)),
+        Some(free) => free,
+        None => u32::MAX,
+    }
+}
