@@ -57,7 +57,7 @@ pub(crate) struct AcceptArgs {
     stop: bool,
 }
 
-/// List with which brokers requests are passed on, and what these have told of free units.
+/// List with which brokers requests are passed on, and which free units these advertise.
 #[derive(Args, Debug)]
 #[command(after_help = ROUTES)]
 pub(crate) struct RoutesArgs {
@@ -65,7 +65,7 @@ pub(crate) struct RoutesArgs {
     endpoint: Endpoint,
     /// The broker [default: all]
     broker: Option<Name>,
-    /// Show only what was told of such units, as `tenure lease request` takes them
+    /// Show only such units, as `tenure lease request` takes them
     #[arg(long = "for", value_name = "ITEMS")]
     wanted: Option<String>,
 }
@@ -146,7 +146,7 @@ fn accepts(view: &NeighbourView) -> String {
     view.longest.map_or_else(|| types.clone(), |longest| format!("{types} for {longest}"))
 }
 
-/// How much was told to be free of each type, wherever it is.
+/// How many free units of each type are advertised, wherever they are.
 fn free(entries: &[EntryView]) -> String {
     let mut sums = BTreeMap::<&str, Option<u32>>::new();
     for entry in entries {

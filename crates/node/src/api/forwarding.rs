@@ -69,14 +69,13 @@ pub struct NeighbourView {
     pub state: Option<String>,
     /// When it was heard last.
     pub heard: Option<String>,
-    /// How many times a request would be passed on to where it has told of room; unless that is asked for, to the nearest
-    /// units.
+    /// How many hops away the nearest free units are, or, if items are asked for, room for them.
     pub hops: Option<u8>,
-    /// What it has told of: of what is asked for, if anything is.
+    /// What it advertises; if items are asked for, of those alone.
     pub entries: Vec<EntryView>,
 }
 
-/// Units of one type that a broker has told of.
+/// Units of one type that a broker advertises.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct EntryView {

@@ -351,7 +351,7 @@ pub enum Request {
     Neighbours {
         /// One broker; all unless set.
         broker: Option<Name>,
-        /// What is told of other units than these is left out.
+        /// Items: adverts of other units are left out.
         demand: Option<String>,
     },
     /// What is agreed with another broker on requests is set: a list of [`NeighbourView`].
