@@ -10,6 +10,8 @@ mod formats;
 mod fuzz;
 #[path = "system/layouts.rs"]
 mod layouts;
+#[path = "system/emulated_networks.rs"]
+mod emulated_networks;
 #[path = "system/emulated_services.rs"]
 mod emulated_services;
 #[path = "system/co_allocation.rs"]

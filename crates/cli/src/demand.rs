@@ -24,7 +24,7 @@ fn key(log: &LogFile) -> Key {
 fn log_files(scenario: &Scenario) -> impl Iterator<Item = &LogFile> {
     scenario.service_managers.values().filter_map(|manager| match &manager.workload {
         Workload::Log(log) => Some(log),
-        Workload::Wave(_) | Workload::CoAllocation(_) => None,
+        Workload::Wave(_) | Workload::CoAllocation(_) | Workload::Requests(_) => None,
     })
 }
 
@@ -125,7 +125,7 @@ impl Logs {
             let signal = match &manager.workload {
                 Workload::Wave(wave) => wave.signal(seed.wrapping_add(place), step, horizon),
                 Workload::Log(log) => self.0[&key(log)].signal(log.offset, step, horizon),
-                Workload::CoAllocation(_) => return None,
+                Workload::CoAllocation(_) | Workload::Requests(_) => return None,
             };
             Some((name.clone(), demand(&signal, manager.peak)))
         });
@@ -133,7 +133,8 @@ impl Logs {
     }
 }
 
-fn locate(file: &str, beside: &Path) -> PathBuf {
+/// Where a file is that a scenario in `beside` names.
+pub(crate) fn locate(file: &str, beside: &Path) -> PathBuf {
     let (path, other) = (PathBuf::from(file), beside.join(file));
     if !path.exists() && other.exists() { other } else { path }
 }

@@ -13,7 +13,7 @@ use tenure_sim::scenario::{self, Point};
 
 use crate::Console;
 use crate::args::{EmulateArgs, Format};
-use crate::demand::Logs;
+use crate::demand::{Logs, locate};
 use crate::error::Error;
 use crate::render;
 use crate::run::{Run, run_all};
@@ -70,6 +70,7 @@ fn points(args: &EmulateArgs) -> Result<Vec<Point>, Error> {
     let text = fs::read_to_string(&args.scenario)
         .map_err(|source| Error::reading(&args.scenario, source, help))?;
     let name = args.scenario.display().to_string();
+    let beside = args.scenario.parent().unwrap_or(Path::new(""));
     let mut overrides = args.set.clone();
     if let Some(seed) = args.seed {
         let value = seed.to_string();
@@ -83,7 +84,8 @@ fn points(args: &EmulateArgs) -> Result<Vec<Point>, Error> {
         let file = file.display().to_string();
         overrides.push(Override::text("workload.file", &file, "--workload"));
     }
-    scenario::parse(Source { name: &name, text: &text }, &overrides)
+    let read = |file: &str| fs::read_to_string(locate(file, beside)).map_err(|e| e.to_string());
+    scenario::parse_with(Source { name: &name, text: &text }, &overrides, &read)
         .and_then(|points| check_mappers(&points).map(|()| points))
         .map_err(|error| Error::Config { error: Box::new(error), text })
 }

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use tenure_core::model::identity::Scheme;
-use tenure_sim::scenario::{Network, Point, Scenario, ServiceManager, Workload};
+use tenure_sim::scenario::{Network, Point, RequestSource, Scenario, ServiceManager, Workload};
 
 use crate::experiments::{self, Setting};
 use crate::run::Run;
@@ -16,6 +16,9 @@ use crate::text::printable;
 
 /// How many runs the summary lists by their hashes.
 const LISTED_RUNS: usize = 10;
+
+/// Of how many types at most the table has a line for each.
+const LISTED_TYPES: usize = 10;
 
 /// How many actors of a kind the summary lists.
 const LISTED_ACTORS: usize = 5;
@@ -27,6 +30,7 @@ enum Shape {
     Fixed(usize),
     Percent,
     Seconds,
+    Millis,
 }
 
 /// What the table shows of a run: the field, its heading, its shape.
@@ -71,6 +75,20 @@ const COLUMNS_OF_SERVICES: [(&str, &str, Shape); 8] = [
     ("wall_s", "wall", Shape::Seconds),
 ];
 
+/// What it shows of runs with users, who ask now or never.
+const COLUMNS_OF_NETWORKS: [(&str, &str, Shape); 10] = [
+    ("asks", "asks", Shape::Count),
+    ("granted_part", "granted", Shape::Percent),
+    ("busy", "busy", Shape::Count),
+    ("never", "never", Shape::Count),
+    ("messages_per_request.mean", "messages", Shape::Fixed(2)),
+    ("messages_per_request.p99", "p99", Shape::Count),
+    ("hops.mean", "hops", Shape::Fixed(2)),
+    ("answer_s.p99", "answer p99", Shape::Millis),
+    ("utilization", "used", Shape::Percent),
+    ("wall_s", "wall", Shape::Seconds),
+];
+
 /// What it shows of each service.
 const COLUMNS_OF_SERVICE: [(&str, &str, Shape); 6] = [
     ("units_end", "units", Shape::Count),
@@ -95,6 +113,9 @@ fn columns(points: &[Point]) -> &'static [(&'static str, &'static str, Shape)] {
     if managers().any(|manager| !manager.services.is_empty()) {
         return &COLUMNS_OF_SERVICES;
     }
+    if managers().any(ServiceManager::has_users) {
+        return &COLUMNS_OF_NETWORKS;
+    }
     if managers().all(ServiceManager::has_jobs) { &COLUMNS_OF_JOBS } else { &COLUMNS }
 }
 
@@ -106,9 +127,15 @@ impl Fields {
         Ok(serde_json::from_str(&serde_json::to_string(run)?)?)
     }
 
+    /// A field, or a field of one, as `hops.mean`.
     fn get(&self, name: &str) -> &Value {
-        let field = self.0.iter().find(|(field, _)| field == name);
-        field.map_or(&Value::Null, |(_, value)| value)
+        let (first, rest) = name.split_once('.').unwrap_or((name, ""));
+        let field = self.0.iter().find(|(field, _)| field == first);
+        match (field, rest) {
+            (None, _) => &Value::Null,
+            (Some((_, value)), "") => value,
+            (Some((_, value)), rest) => &value[rest],
+        }
     }
 }
 
@@ -173,7 +200,7 @@ pub(crate) fn print(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::
         header.extend(COLUMNS_OF_SERVICE.iter().map(|(_, heading, _)| (*heading).to_owned()));
         lines(header, of_services, out)?;
     }
-    if of_types.len() > runs.len() {
+    if of_types.len() > runs.len() && of_types.len() <= LISTED_TYPES * runs.len() {
         let mut header = headings(swept, &COLUMNS_OF_TYPES);
         header.push("type".to_owned());
         header.extend(COLUMNS_OF_TYPES.iter().map(|(_, heading, _)| (*heading).to_owned()));
@@ -247,6 +274,7 @@ fn cell(value: &Value, shape: Shape) -> String {
         Shape::Percent => format!("{:.1}%", number * 100.0),
         Shape::Seconds if number < 9.95 => format!("{number:.2}s"),
         Shape::Seconds => format!("{number:.0}s"),
+        Shape::Millis => format!("{:.0}ms", number * 1000.0),
     }
 }
 
@@ -270,7 +298,10 @@ fn summary(points: &[Point], runs: &[Run], out: &mut dyn Write) -> io::Result<()
             Workload::Wave(_) if !manager.follows_demand() => "services",
             Workload::Wave(_) => "a generated wave",
             Workload::Log(log) => &log.file,
-            Workload::CoAllocation(_) => "drawn requests",
+            Workload::CoAllocation(_) | Workload::Requests(RequestSource::Drawn(_)) => {
+                "drawn requests"
+            }
+            Workload::Requests(RequestSource::Listed(_)) => "listed requests",
         };
         format!("{name} with {workload}")
     });

@@ -98,7 +98,7 @@ fn an_error_shows_its_line_and_what_to_do() {
 3 | capacty = 4
   | ^^^^^^^
 help: did you mean `capacity`? known: seed, step, horizon, term, capacity, signatures, preset, \
-         margin, message, workload, sweep, site, broker, service-manager\n"
+         margin, message, network, share, forward, workload, sweep, site, broker, service-manager\n"
     );
     assert_eq!(err, expected);
 }

@@ -1,11 +1,115 @@
-//! Which requests that another broker passes on are taken, as it is written.
+//! What brokers do for each other, as it is written: what they share, and which requests they pass on and take.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tenure_core::broker::forwarding::Accepted;
+use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach, Search};
+use tenure_core::broker::sharing::Sharing;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
+use toml::Spanned;
 
-/// `true` for all, `false` for none, or a table such as `{ types = ["node"], longest = "2h" }`.
+use super::{ConfigError, RawSharing, Sources, known_broker};
+
+/// How often a broker advertises what it has, unless it is set.
+const ADVERTISED: Span = Span::from_secs(5);
+
+/// What a broker has to do with another one.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawBrokerPeer {
+    /// What it lends to it.
+    pub share: Option<RawSharing>,
+    /// Whether it passes requests on to it.
+    #[serde(default)]
+    pub forward: bool,
+    /// Which requests of it it takes.
+    pub accept: Option<RawAccepted>,
+}
+
+/// How far requests are passed on.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawReach {
+    hops: Option<Spanned<u8>>,
+    asks: Option<Spanned<u16>>,
+    /// In which order brokers are asked.
+    #[serde(default)]
+    pub search: Search,
+}
+
+impl RawReach {
+    /// How far, within the bounds.
+    ///
+    /// # Errors
+    /// A bound that is exceeded.
+    pub fn reach(&self, sources: &Sources<'_>) -> Result<Reach, ConfigError> {
+        let usual = Reach::default();
+        let reach = Reach {
+            hops: self.hops.as_ref().map_or(usual.hops, |hops| *hops.get_ref()),
+            asks: self.asks.as_ref().map_or(usual.asks, |asks| *asks.get_ref()),
+        };
+        let hops = self.hops.iter().map(Spanned::span);
+        let spans = hops.chain(self.asks.iter().map(Spanned::span));
+        match (reach.check(), spans.last()) {
+            (Err(cause), Some(span)) => Err(sources.error(span, cause, None)),
+            (Err(_), None) | (Ok(()), _) => Ok(reach),
+        }
+    }
+}
+
+/// How often a broker advertises what it has: others wait for it no longer than a day.
+///
+/// # Errors
+/// A period out of its bounds.
+pub fn advertise(
+    given: Option<&Spanned<Span>>,
+    sources: &Sources<'_>,
+) -> Result<Span, ConfigError> {
+    let Some(given) = given else { return Ok(ADVERTISED) };
+    let every = *given.get_ref();
+    if (Span::SECOND..=Span::HOUR).contains(&every) {
+        return Ok(every);
+    }
+    let help = "write a length from \"1s\" to \"1h\"".to_owned();
+    Err(sources.error(given.span(), format!("`advertise` must not be {every}"), help))
+}
+
+/// What a broker does for others, by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokerPeers {
+    /// What it lends.
+    pub sharings: BTreeMap<Name, Sharing>,
+    /// Which requests it passes on and takes.
+    pub neighbours: BTreeMap<Name, Neighbour>,
+}
+
+/// What a broker does for others, which are all `known`.
+///
+/// # Errors
+/// A name that none of them has.
+pub fn broker_peers<'a>(
+    given: BTreeMap<Spanned<Name>, RawBrokerPeer>,
+    known: impl Iterator<Item = &'a Name> + Clone,
+    sources: &Sources<'_>,
+) -> Result<BrokerPeers, ConfigError> {
+    let mut peers = BrokerPeers::default();
+    for (other, peer) in given {
+        known_broker(&other, known.clone(), sources)?;
+        let other = other.into_inner();
+        if let Some(RawSharing(sharing)) = peer.share {
+            peers.sharings.insert(other.clone(), sharing);
+        }
+        let accept = peer.accept.and_then(RawAccepted::accepted);
+        let neighbour = Neighbour { forward: peer.forward, accept };
+        if neighbour != Neighbour::default() {
+            peers.neighbours.insert(other, neighbour);
+        }
+    }
+    Ok(peers)
+}
+
+/// Which requests that another broker passes on are taken: `true` for all, `false` for none, or a table such as `{ types = ["node"], longest = "2h" }`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "`true`, `false`, or a table of `types` and `longest`")]
 pub enum RawAccepted {

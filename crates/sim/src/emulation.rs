@@ -37,6 +37,7 @@ use crate::report::{Report, RunVerdict, Series, ServiceReport, ServicesReport};
 use crate::scenario::Scenario;
 use crate::service::Models;
 use crate::signatures::Signatures;
+use crate::users::Users;
 
 /// What a run is given beside its scenario.
 #[derive(Clone, Debug, Default)]
@@ -162,6 +163,8 @@ pub struct RunContext {
     pub term: Span,
     /// Where experiments take place, if any are asked for.
     pub compute: Option<Compute>,
+    /// Whether there is a network of brokers, or users who ask.
+    pub network_of_brokers: bool,
 }
 
 impl RunContext {
@@ -176,7 +179,8 @@ impl RunContext {
         let capacity = capacity(scenario.sites.values().map(|site| &site.stocks));
         let (network, give_up_at) = (Network::of(scenario), give_up_at(scenario));
         let compute = scenario.compute();
-        Ok(Self { network, window, step, give_up_at, capacity, term, compute })
+        let network_of_brokers = scenario.has_network();
+        Ok(Self { network, window, step, give_up_at, capacity, term, compute, network_of_brokers })
     }
 }
 
@@ -219,6 +223,9 @@ impl<'k> Emulation<'k> {
         let mut members: Vec<Member> = parts.into_iter().map(Member::from).collect();
         let signatures = Arc::new(Signatures::default());
         let context = RunContext::of(scenario)?;
+        let brokers = members.iter().filter(|member| member.host.actor().role() == Role::Broker);
+        let brokers: BTreeMap<Name, ActorId> =
+            brokers.map(|member| (member.name.clone(), member.id)).collect();
         for member in &mut members {
             member.host.actor_mut().share_signatures(signatures.clone());
             if let Some(demand) = inputs.demand.get(&member.name) {
@@ -227,6 +234,8 @@ impl<'k> Emulation<'k> {
             if let Some(manager) = scenario.service_managers.get(&member.name) {
                 let time = (context.window, context.step);
                 member.models = Models::of(&manager.services, &member.demand, time);
+                let broker = brokers.get(&manager.broker).copied();
+                member.users = Users::of(broker, Arc::clone(&manager.requests));
             }
         }
         let mut emulation = Self::on(context, members, keeper);
@@ -239,10 +248,13 @@ impl<'k> Emulation<'k> {
 
     /// A run without any input so far.
     pub(crate) fn on(stage: RunContext, members: Vec<Member>, keeper: Keeper<'k>) -> Self {
-        let RunContext { network, window, step, give_up_at, capacity, term, compute } = stage;
+        let RunContext { network, window, step, give_up_at, capacity, term, compute, .. } = stage;
         let id_of = |name: &Name| members.iter().find(|m| m.name == *name).map(|m| m.id);
         let metrics = Metrics::new(window, step, capacity);
-        let metrics = metrics.with_experiments(compute.as_ref(), id_of);
+        let mut metrics = metrics.with_experiments(compute.as_ref(), id_of);
+        if stage.network_of_brokers {
+            metrics = metrics.with_network(members.iter().map(|member| member.id).collect());
+        }
         Self {
             by_id: members.iter().enumerate().map(|(index, m)| (m.id, index)).collect(),
             agenda: Agenda::of(members.len()),
@@ -405,9 +417,9 @@ impl<'k> Emulation<'k> {
 
     /// Notes when an actor has something to do next, after whatever has happened to it.
     fn plan(&mut self, index: usize) {
-        let Member { host, script, models, .. } = &mut self.members[index];
-        let next = [host.next_timeout(), script.next(), models.next()].into_iter().flatten().min();
-        self.agenda.plan(index, next);
+        let Member { host, script, models, users, .. } = &mut self.members[index];
+        let next = [host.next_timeout(), script.next(), models.next(), users.next()];
+        self.agenda.plan(index, next.into_iter().flatten().min());
     }
 
     /// Moves what arrives now into the inboxes.
@@ -447,6 +459,7 @@ impl<'k> Emulation<'k> {
         }
         inputs.extend(member.script.due(self.now));
         inputs.extend(member.models.due(self.now));
+        inputs.extend(member.users.due(self.now));
         if member.host.is_due(self.now) {
             inputs.push(Input::Tick);
         }
@@ -533,6 +546,8 @@ impl<'k> Emulation<'k> {
     fn send(&mut self, index: usize, sequence: Sequence, outgoing: Outgoing) {
         self.report.messages += 1;
         let Some(&to) = self.by_id.get(&outgoing.to) else { return };
+        let role = |index: usize| self.members[index].host.actor().role();
+        self.metrics.sent(outgoing.kind, role(index), role(to));
         let packet = Packet { from: index, to, sequence, kind: outgoing.kind };
         let from = self.members[index].id;
         for delay in self.network.fate(packet, self.now) {

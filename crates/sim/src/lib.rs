@@ -10,6 +10,7 @@ mod random;
 pub mod network;
 mod driver;
 mod signatures;
+mod users;
 pub mod participants;
 pub mod capacity;
 mod metrics;

@@ -4,11 +4,13 @@
 mod delays;
 mod experiments;
 mod moves;
+mod network;
 mod service_manager;
 mod site_authority;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_core::actor::Role;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::{Span, Term, Time};
@@ -23,6 +25,7 @@ use delays::Delays;
 use experiments::Experiments;
 pub use experiments::{Compute, ComputeSite};
 use moves::Moves;
+use network::Network;
 use service_manager::{Anomalies, Guest, Sums};
 use site_authority::{Lent, Site};
 
@@ -38,6 +41,7 @@ pub(crate) struct Metrics {
     missed: BTreeSet<LinkHash>,
     experiments: Option<Experiments>,
     moves: Moves,
+    network: Option<Network>,
 }
 
 impl Metrics {
@@ -53,6 +57,7 @@ impl Metrics {
             missed,
             experiments: None,
             moves: Moves::default(),
+            network: None,
         }
     }
 
@@ -66,6 +71,19 @@ impl Metrics {
         self
     }
 
+    /// The same, with what becomes of requests in a network of brokers. Members have these ids.
+    pub(crate) fn with_network(mut self, ids: Vec<ActorId>) -> Self {
+        self.network = Some(Network::of(ids, &self.capacity));
+        self
+    }
+
+    /// A message was sent.
+    pub(crate) fn sent(&mut self, kind: &str, from: Role, to: Role) {
+        if let Some(network) = &mut self.network {
+            network.sent(kind, from, to);
+        }
+    }
+
     /// Applies a fact of the actor with number `member`.
     pub(crate) fn observe(&mut self, member: usize, entry: &Entry) {
         let in_window = self.window.contains(entry.at);
@@ -76,12 +94,18 @@ impl Metrics {
                 if let Some(experiments) = &mut self.experiments {
                     experiments.observe(member, fact);
                 }
+                if let Some(network) = &mut self.network {
+                    network.observe_guest(member, (entry.at, in_window), fact);
+                }
                 let (window, step) = (self.window, self.step);
                 let guest =
                     self.guests.entry(member).or_insert_with(|| Guest::observed(window, step));
                 self.missed.extend(guest.observe(entry.at, in_window, fact));
             }
             Fact::SiteAuthority(fact) => {
+                if let Some(network) = &mut self.network {
+                    network.observe_site(fact);
+                }
                 let window = self.window;
                 let site = self.sites.entry(member).or_insert_with(|| Site::observed(window));
                 site.observe(entry.at, in_window, fact);
@@ -92,6 +116,9 @@ impl Metrics {
                 }
             }
             Fact::Broker(fact) => {
+                if let Some(network) = &mut self.network {
+                    network.observe_broker(member, fact);
+                }
                 if in_window {
                     self.moves.observe(member, entry.at, fact);
                 }
@@ -149,6 +176,7 @@ impl Metrics {
         report.cost = cost.to_string();
         report.fidelity = if leased > 0 { joined as f64 / leased as f64 } else { 1.0 };
         report.experiments = self.experiments.as_ref().map(Experiments::report);
+        report.network = self.network.as_ref().map(Network::report);
         self.fill_types(report);
         report.mean_wait_s = waited as f64 / 1e6 / waits.max(1) as f64;
     }

@@ -7,13 +7,17 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::wire::message::Sequence;
 
 use crate::random::{Chance, Purpose};
-use crate::scenario::{self, Delay, Scenario};
+use crate::scenario::{self, Cut, Delay, Links, Scenario};
 
 /// A network between the actors of one run.
 #[derive(Clone, Debug)]
 pub struct Network {
     chance: Chance,
     faults: scenario::Network,
+    /// Between the actors of different brokers.
+    links: Links,
+    /// The place of each actor; none if all are at one.
+    nodes: Vec<usize>,
 }
 
 /// One message on its way, as far as its fate depends on it. Actors are numbered by their names.
@@ -32,7 +36,9 @@ pub struct Packet {
 impl Network {
     /// The network of a scenario.
     pub fn of(scenario: &Scenario) -> Self {
-        Self::new(Chance::new(scenario.seed), &scenario.network)
+        let nodes = scenario.links.nodes.values().copied().collect();
+        let network = Self::new(Chance::new(scenario.seed), &scenario.network);
+        Self { links: scenario.links.clone(), nodes, ..network }
     }
 
     /// One that takes the same time for each message and loses none; senders wait for `retry`.
@@ -43,7 +49,7 @@ impl Network {
     }
 
     pub(crate) fn new(chance: Chance, faults: &scenario::Network) -> Self {
-        Self { chance, faults: faults.clone() }
+        Self { chance, faults: faults.clone(), links: Links::default(), nodes: Vec::new() }
     }
 
     /// How long after `now` each copy arrives: none if it is lost, two if it is repeated.
@@ -53,9 +59,11 @@ impl Network {
     /// same facts as one without.
     pub fn fate(&self, packet: Packet, now: Time) -> Vec<Span> {
         let scenario::Network { delay, loss, duplicate, drop, retry } = &self.faults;
-        if is_dropped(drop, packet.kind) {
+        let link = self.link(packet);
+        if is_dropped(drop, packet.kind) || link.is_some_and(|link| self.links.is_cut(link, now)) {
             return Vec::new();
         }
+        let delay = self.links.delay.as_ref().filter(|_| link.is_some()).unwrap_or(delay);
         let Sequence { position, index } = packet.sequence;
         let message = [packet.from as u64, packet.to as u64, position, u64::from(index)];
         let sending = [message[0], message[1], position, u64::from(index), now.as_micros() as u64];
@@ -74,6 +82,24 @@ impl Network {
             }
         }
         arrivals
+    }
+
+    /// Between which two places a message goes, if they are not the same.
+    fn link(&self, packet: Packet) -> Option<(usize, usize)> {
+        let (from, to) = (*self.nodes.get(packet.from)?, *self.nodes.get(packet.to)?);
+        (from != to).then_some((from.min(to), from.max(to)))
+    }
+}
+
+impl Links {
+    /// Whether nothing passes between two places.
+    fn is_cut(&self, (a, b): (usize, usize), now: Time) -> bool {
+        let cuts = |cut: &Cut| {
+            let apart = cut.apart.contains(&a) || cut.apart.contains(&b);
+            let divided = a < cut.first && b >= cut.first;
+            cut.term.contains(now) && (apart || divided || cut.edges.contains(&(a, b)))
+        };
+        self.cuts.iter().any(cuts)
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use tenure_config::PluginSpec;
+use tenure_config::{BrokerPeers, PluginSpec};
 use tenure_core::actor::effect::DriverResult;
 use tenure_core::actor::{Peer, Peers, Role, Setup};
 use tenure_core::broker::Broker;
@@ -30,6 +30,7 @@ use crate::fork::Script;
 use crate::random::Chance;
 use crate::scenario::{self, Scenario};
 use crate::service::Models;
+use crate::users::Users;
 
 /// The mappers and drivers that a run is given. The default has the mappers that come with Tenure, and
 /// drivers that do nothing but take the time that the scenario states.
@@ -100,6 +101,8 @@ pub(crate) struct Member {
     pub(crate) script: Script,
     /// The software of its services.
     pub(crate) models: Models,
+    /// Those who ask it for units.
+    pub(crate) users: Users,
     /// What arrives in the round to come.
     pub(crate) inbox: Inbox,
 }
@@ -118,6 +121,7 @@ impl From<Part> for Member {
             demand: Vec::new(),
             script: Script::default(),
             models: Models::default(),
+            users: Users::default(),
             inbox: Inbox::default(),
         }
     }
@@ -180,12 +184,13 @@ pub fn assemble(
     for (index, (name, role)) in names.iter().enumerate() {
         let manager = scenario.service_managers.get(name);
         let known = match manager.filter(|_| *role == Role::ServiceManager) {
-            Some(manager) => {
+            // Users name the broker that they ask.
+            Some(manager) if !manager.has_users() => {
                 let broker = id_of(Role::Broker, &manager.broker);
                 let only = |id, peer: &Peer| peer.role != Role::Broker || Some(id) == broker;
                 of_broker.entry(broker).or_insert_with(|| peers.only(only)).clone()
             }
-            None => peers.clone(),
+            Some(_) | None => peers.clone(),
         };
         let signer = signers[&(*role, name.clone())].clone();
         let setup = Setup {
@@ -258,6 +263,7 @@ fn participants(
             let actor = Broker::new(setup).with_quotas(quotas.collect());
             let actor = actor.with_prices(scenario.brokers[name].prices.clone());
             let actor = actor.with_swing(mapper.swing());
+            let actor = with_peers(actor, &scenario.brokers[name], id_of);
             (HostedActor::broker(actor, mapper), None)
         }
         Role::ServiceManager => {
@@ -275,6 +281,24 @@ fn participants(
             (HostedActor::service_manager(actor, mapper), Some(driver))
         }
     })
+}
+
+/// The same broker, with what it does for others.
+fn with_peers(
+    actor: Broker,
+    broker: &scenario::Broker,
+    id_of: &impl Fn(Role, &Name) -> Option<ActorId>,
+) -> Broker {
+    let id = |name: &Name| id_of(Role::Broker, name);
+    let BrokerPeers { sharings, neighbours } = &broker.peers;
+    let sharings = sharings.iter().filter_map(|(name, sharing)| Some((id(name)?, *sharing)));
+    let actor = actor.with_sharings(sharings.collect());
+    if neighbours.is_empty() {
+        return actor;
+    }
+    let neighbours = neighbours.iter().filter_map(|(name, other)| Some((id(name)?, other.clone())));
+    let actor = actor.with_neighbours(neighbours.collect(), broker.reach);
+    actor.with_search(broker.search).with_adverts(Some(broker.advertise))
 }
 
 /// What a site has and delegates.
@@ -298,7 +322,7 @@ fn mapper_defaults(scenario: &Scenario, manager: &scenario::ServiceManager) -> t
         set("term", scenario.term.to_string());
     }
     // Each SLO of a service names its type.
-    let asks = manager.mapper.name == "adaptive" || !manager.follows_demand();
+    let asks = manager.mapper.name == "adaptive" || manager.has_jobs() || manager.has_experiments();
     if asks && manager.services.is_empty() {
         set("resource", manager.resource.to_string());
     }

@@ -14,6 +14,8 @@ pub(crate) enum Purpose {
     /// A stream of the fault simulator, named by its number.
     Simulate,
     Workload,
+    /// Who is joined with whom.
+    Topology,
 }
 
 /// The source of all chance in a run.

@@ -69,6 +69,9 @@ pub struct Report {
     /// What became of services, if there are any.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub services: Option<ServicesReport>,
+    /// What became of requests in a network of brokers, if there is one.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkReport>,
     /// Facts of all actors, to the end of the run.
     pub facts: u64,
     /// Distinct instants handled.
@@ -135,6 +138,44 @@ pub struct ServiceReport {
     pub makespan_s: f64,
     /// Unit-seconds of jobs that lost a unit and had to start again.
     pub lost_unit_s: f64,
+}
+
+/// What became of the requests that were made within the horizon, and what that took between brokers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NetworkReport {
+    /// Requests.
+    pub asks: u64,
+    /// Those that were granted.
+    pub grants: u64,
+    /// Granted / asked for.
+    pub granted_part: f64,
+    /// Those that were refused since the units were not free.
+    pub busy: u64,
+    /// Those that were refused since they can never be met.
+    pub never: u64,
+    /// Messages between brokers, each repetition counted, without adverts.
+    pub broker_messages: u64,
+    /// Adverts, and messages that ask for them.
+    pub adverts: u64,
+    /// Unit-seconds of the requests that were refused while sites had all their units to give.
+    pub stranded_unit_s: f64,
+    /// Of an answered request: how often it was passed on, and answered, between brokers.
+    pub messages_per_request: Spread,
+    /// How long requests waited for their answers, in seconds.
+    pub answer_s: Spread,
+    /// Of a granted request: how often it was passed on to the broker that granted it.
+    pub hops: Spread,
+}
+
+/// A mean and two ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// What half of them do not exceed.
+    pub p50: f64,
+    /// What 99 of 100 do not exceed.
+    pub p99: f64,
 }
 
 /// What became of experiments: requests for compute at several sites with bandwidth between them.

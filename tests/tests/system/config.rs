@@ -55,9 +55,10 @@ fn every_key_is_explained_and_nothing_else() {
     keys.extend(service.iter().map(|key| format!("service-manager.NAME.service.SERVICE.{key}")));
     let quota = declared("crates/core/src/broker/quota.rs", "Quota");
     keys.extend(quota.iter().map(|key| format!("broker.NAME.quota.SERVICE-MANAGER.{key}")));
-    let peer = declared(file, "BrokerPeer");
+    let between = "crates/config/src/forwarding.rs";
+    let peer = declared(between, "RawBrokerPeer");
     keys.extend(peer.iter().map(|key| format!("broker.NAME.peer.BROKER.{key}")));
-    let reach = declared(file, "RawReach");
+    let reach = declared(between, "RawReach");
     keys.extend(reach.iter().map(|key| format!("broker.NAME.reach.{key}")));
     keys.extend(["calls", "call-timeout"].map(|key| format!("driver.NAME.{key}")));
     for (driver, settings) in [

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -83,11 +83,20 @@ impl Deployment {
     /// Waits until no unit is leased or on its way back.
     #[track_caller]
     pub(crate) fn becomes_clean(&self) {
-        eventually(DEADLINE, "all units to be free", || {
-            let sites = self.tenure("site list -o json").stdout;
-            let sites: Vec<Value> = serde_json::from_slice(&sites).unwrap_or_default();
-            sites.iter().all(|site| site["units"] == site["free"])
-        });
+        let waits = || {
+            eventually(DEADLINE, "all units to be free", || {
+                let sites = self.tenure("site list -o json").stdout;
+                let sites: Vec<Value> = serde_json::from_slice(&sites).unwrap_or_default();
+                sites.iter().all(|site| site["units"] == site["free"])
+            });
+        };
+        if let Err(in_vain) = catch_unwind(AssertUnwindSafe(waits)) {
+            for shown in ["site list", "unit list", "lease list --all", "service show"] {
+                eprintln!("{}", String::from_utf8_lossy(&self.tenure(shown).stdout));
+            }
+            eprintln!("{}", self.log());
+            resume_unwind(in_vain);
+        }
     }
 
     /// Starts `tenure up` again with the configuration in the folder.

@@ -22,16 +22,9 @@ pub(super) fn demand(words: &[String], condition: Option<&str>) -> Result<Demand
     Ok(demand)
 }
 
-/// The words as one text. A shell takes the quotes off a word, so an expression that is a word of its own
-/// behind `where` has them put back; and units alone are those of nodes.
+/// The words as one text. Units alone are those of nodes.
 fn text(words: &[String]) -> String {
-    let mut text = String::new();
-    for (place, word) in words.iter().enumerate() {
-        let is_condition = place > 0 && words[place - 1] == "where" && !word.starts_with('\'');
-        let quote = if is_condition { "'" } else { "" };
-        let space = if place > 0 { " " } else { "" };
-        text.extend([space, quote, word, quote]);
-    }
+    let mut text = words.join(" ");
     if text.chars().all(|c| c.is_ascii_digit() || c == '.') && !text.is_empty() {
         text.extend([" ", NODE]);
     }
@@ -80,8 +73,13 @@ mod tests {
     fn one_text_and_several_words_are_the_same_demand() {
         let whole = "4..8 node where 'cpus >= 8', 1 gpu";
         assert_eq!(read(&[whole], None).as_deref(), Ok(whole));
-        let split = ["4..8", "node", "where", "cpus >= 8", ",", "1", "gpu"];
-        assert_eq!(read(&split, None).as_deref(), Ok(whole));
+        for split in [
+            &["4..8 node where cpus >= 8, gpu"][..],
+            &["4..8", "node", "where", "cpus >= 8", ",", "1", "gpu"],
+            &["4..8", "node", "where", "cpus", ">=", "8,", "gpu"],
+        ] {
+            assert_eq!(read(split, None).as_deref(), Ok(whole), "{split:?}");
+        }
         assert_eq!(read(&["2..4", "node,", "1", "gpu"], None).as_deref(), Ok("2..4 node, 1 gpu"));
     }
 
@@ -106,8 +104,8 @@ mod tests {
     fn errors_show_the_place() {
         assert_eq!(
             read(&["2", "node", "where", "cpus >="], None).unwrap_err(),
-            "the demand: expected a value, an attribute or `(`, found the end (column 22)\n  \
-             2 node where 'cpus >='\n                       ^"
+            "the demand: expected a value, an attribute or `(`, found the end (column 21)\n  \
+             2 node where cpus >=\n                      ^"
         );
         assert_eq!(
             read(&["2"], Some("cpus >= 8 and")).unwrap_err(),

@@ -3,10 +3,15 @@
 use tenure_core::broker::Command;
 use tenure_core::broker::availability::Disclosure;
 use tenure_core::broker::forwarding::{Accepted, KnownNeighbour, Liveness, Neighbour};
+use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::route::Routed;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Constraints;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::{AnyActor, Input, Output};
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::advert::{
     Advert, AdvertEntry, Entries, FURTHEST, LONGEST, MAX_ENTRIES, digest,
 };
@@ -14,13 +19,24 @@ use tenure_core::wire::message::Message;
 use tenure_core::wire::request::Item;
 
 use crate::common::world::{Scene, World};
-use crate::common::{BROKER, FAR_BROKER, GUEST, STRANGER, credentials, envelope, id, node};
+use crate::common::{
+    BROKER, FAR_BROKER, GUEST, HOUR, STRANGER, ask_for, credentials, envelope, id, node,
+};
 
 const PERIOD: Span = Span::from_secs(5);
 
 /// Two brokers that tell each other what they have: the broker of the world passes requests on to the other one.
 fn telling(disclosed: Disclosure, accept: Accepted) -> World {
-    let scene = Scene { adverts: Some(PERIOD), disclosure: disclosed, ..Scene::default() };
+    telling_by(Scene::default().broker_mapper, disclosed, accept)
+}
+
+fn telling_by(
+    broker_mapper: fn() -> Box<dyn BrokerMapper>,
+    disclosed: Disclosure,
+    accept: Accepted,
+) -> World {
+    let adverts = Some(PERIOD);
+    let scene = Scene { adverts, disclosure: disclosed, broker_mapper, ..Scene::default() };
     let mut world = Scene { far_stock: 3, far_broker: true, ..scene }.open();
     agree(&mut world, (BROKER, FAR_BROKER), Neighbour { forward: true, accept: None });
     agree(&mut world, (FAR_BROKER, BROKER), Neighbour { forward: false, accept: Some(accept) });
@@ -177,6 +193,32 @@ fn an_advert_that_comes_late_says_nothing_and_one_that_was_missed_is_asked_for()
     // The answer may be sent in the same instant.
     assert_eq!(tell(&mut world, FAR_BROKER, now + 2, all(vec![entry(1, 9)])).replies, []);
     assert_eq!(known(&world).promises(&[units(9)], Time::ZERO), Some(1));
+}
+
+#[test]
+fn what_a_broker_answers_counts_more_than_what_it_advertised() {
+    let routed: fn() -> Box<dyn BrokerMapper> = || Box::new(Routed(Box::new(Fcfs::default())));
+    let mut world = telling_by(routed, Disclosure::All, Accepted::default());
+    world.advance(6);
+    let ask = |world: &mut World, count| {
+        let ask = Ask { broker: Some(id(BROKER)), ..ask_for(count, 10, HOUR) };
+        world.hand(GUEST, Input::Command(GuestCommand::Ask(ask).into()));
+        world.run();
+    };
+    // Its own four units go first.
+    ask(&mut world, 4);
+    let promised = |world: &World, count| known(world).promises(&[units(count)], Time::ZERO);
+    assert_eq!([promised(&world, 3), promised(&world, 1)], [Some(1), Some(1)]);
+    ask(&mut world, 2);
+    assert_eq!([promised(&world, 2), promised(&world, 1)], [None, Some(1)], "granted by the other");
+    // What is advertised and refused is not there, until the next advert.
+    let now = world.clock(BROKER).as_micros() / 1_000_000;
+    tell(&mut world, FAR_BROKER, now + 1, all(vec![entry(1, 2), entry(2, 7)]));
+    assert_eq!(promised(&world, 9), Some(2));
+    ask(&mut world, 3);
+    assert_eq!([promised(&world, 3), promised(&world, 2)], [None, Some(1)], "refused by the other");
+    tell(&mut world, FAR_BROKER, now + 2, all(vec![entry(1, 2), entry(2, 7)]));
+    assert_eq!(promised(&world, 9), Some(2));
 }
 
 #[test]

@@ -22,6 +22,8 @@ enum TokenKind<'a> {
     Word(&'a str),
     /// What stands between single quotes.
     Quoted(&'a str),
+    /// What stands behind `where` without quotes.
+    Bare(&'a str),
     /// A comma, a bar or a parenthesis.
     Mark(char),
     End,
@@ -45,8 +47,52 @@ pub(super) fn demand(source: &str) -> Result<Demand, ParseError> {
         .map_err(|bad| ParseError::new(source, 0..source.len(), bad.to_string()))
 }
 
+/// Whether a condition without quotes begins here.
+fn is_bare(before: &[Token<'_>], rest: &str) -> bool {
+    let behind_where = before.last().is_some_and(|last| last.kind == TokenKind::Word("where"));
+    behind_where && !rest.starts_with('\'') && condition_len(rest) > 0
+}
+
+/// How long the condition is with which `rest` begins. A comma, a bar or a parenthesis that is not its own ends it,
+/// and so does `after`.
+fn condition_len(rest: &str) -> usize {
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(c) = rest[at..].chars().next() {
+        let word = rest[at..].find(|c| !is_word(c)).unwrap_or(rest.len() - at);
+        match c {
+            '(' | '{' => depth += 1,
+            ')' | '}' if depth > 0 => depth -= 1,
+            ')' | ',' | '|' if depth == 0 => break,
+            _ if depth == 0 && &rest[at..at + word] == "after" => break,
+            _ => {}
+        }
+        at += match c {
+            '"' | '`' => quoted_len(&rest[at..], c),
+            _ => word.max(c.len_utf8()),
+        };
+    }
+    rest[..at].trim_end().len()
+}
+
+/// How long the text or name is with which `rest` begins, with both quotes; all of `rest` without a second one.
+fn quoted_len(rest: &str, quote: char) -> usize {
+    let mut chars = rest.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        if c == quote {
+            return at + 1;
+        }
+        if c == '\\' {
+            chars.next();
+        }
+    }
+    rest.len()
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '.' | '_' | '-')
+}
+
 fn tokens(source: &str) -> Result<Vec<Token<'_>>, ParseError> {
-    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     let (mut tokens, mut at) = (Vec::new(), 0);
     while let Some(c) = source[at..].chars().next() {
         let rest = &source[at..];
@@ -54,6 +100,10 @@ fn tokens(source: &str) -> Result<Vec<Token<'_>>, ParseError> {
             ' ' | '\t' | '\r' | '\n' => {
                 at += 1;
                 continue;
+            }
+            _ if is_bare(&tokens, rest) => {
+                let bare = &rest[..condition_len(rest)];
+                (TokenKind::Bare(bare), bare.len())
             }
             '(' | ')' | ',' | '|' => (TokenKind::Mark(c), 1),
             '\'' => match rest[1..].split_once('\'') {
@@ -119,7 +169,7 @@ impl<'a> Parser<'a> {
         let Token { kind, span } = self.token();
         let found = match kind {
             TokenKind::End => "the end".to_owned(),
-            TokenKind::Word(_) | TokenKind::Quoted(_) | TokenKind::Mark(_) => {
+            TokenKind::Word(_) | TokenKind::Quoted(_) | TokenKind::Bare(_) | TokenKind::Mark(_) => {
                 format!("`{}`", escape(&self.source[span.clone()]))
             }
         };
@@ -152,7 +202,11 @@ impl<'a> Parser<'a> {
                 let span = self.token().span.clone();
                 return Err(self.error(span, "alternatives cannot stand between parentheses"));
             }
-            TokenKind::Mark(_) | TokenKind::Word(_) | TokenKind::Quoted(_) | TokenKind::End => {
+            TokenKind::Mark(_)
+            | TokenKind::Word(_)
+            | TokenKind::Quoted(_)
+            | TokenKind::Bare(_)
+            | TokenKind::End => {
                 return Err(self.unexpected("`,` or `)`"));
             }
         }
@@ -191,12 +245,15 @@ impl<'a> Parser<'a> {
         Ok(word.to_owned())
     }
 
-    /// How many units at least and at most.
+    /// How many units at least and at most; one if only a type is named.
     fn units(&mut self) -> Result<(u32, u32), ParseError> {
-        let expected = "a number of units such as `4` or `2..4`";
+        let expected = "a type, or a number of units such as `4` or `2..4`";
         let TokenKind::Word(word) = self.token().kind else {
             return Err(self.unexpected(expected));
         };
+        if !word.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok((1, 1));
+        }
         let (min, max) = word.split_once("..").unwrap_or((word, word));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
         if !digits(min) || !digits(max) {
@@ -230,10 +287,14 @@ impl<'a> Parser<'a> {
     }
 
     fn condition(&mut self) -> Result<Expr, ParseError> {
-        let TokenKind::Quoted(text) = self.token().kind else {
-            return Err(self.unexpected("a condition between single quotes"));
+        let (text, quote) = match self.token().kind {
+            TokenKind::Quoted(text) => (text, 1),
+            TokenKind::Bare(text) => (text, 0),
+            TokenKind::Word(_) | TokenKind::Mark(_) | TokenKind::End => {
+                return Err(self.unexpected("a condition such as `cpus >= 8`"));
+            }
         };
-        let start = self.token().span.start + 1;
+        let start = self.token().span.start + quote;
         let expr = Expr::parse_condition(text).map_err(|error| error.within(self.source, start))?;
         self.advance();
         Ok(expr)

@@ -329,8 +329,8 @@ impl Config {
                 let quotas = quotas(&self.brokers[name], keys);
                 let prices = self.brokers[name].prices.clone();
                 let disclosures = self.brokers[name].disclosures.clone();
-                let sharings = by_id(&self.brokers[name].sharings, keys);
-                let neighbours = by_id(&self.brokers[name].neighbours, keys);
+                let sharings = by_id(&self.brokers[name].peers.sharings, keys);
+                let neighbours = by_id(&self.brokers[name].peers.neighbours, keys);
                 let super::Broker { reach, search, advertise, .. } = self.brokers[name];
                 let mapper = spec.clone();
                 let maker = move || {

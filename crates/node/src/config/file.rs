@@ -8,12 +8,11 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use tenure_config::{
-    RawAccepted, RawAttributes, RawBrokers, RawPlugin, RawPlugins, RawSharing, RawStacks, RawStock,
+    RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawPlugins, RawReach, RawStacks, RawStock,
     RawStocks, RawUnits, StockKind,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosure;
-use tenure_core::broker::forwarding::Search;
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
@@ -111,30 +110,10 @@ pub(super) struct Broker {
     #[serde(default)]
     pub(super) disclose: BTreeMap<Spanned<Name>, Disclosure>,
     #[serde(default)]
-    pub(super) peer: BTreeMap<Spanned<Name>, BrokerPeer>,
+    pub(super) peer: BTreeMap<Spanned<Name>, RawBrokerPeer>,
     #[serde(default)]
     pub(super) reach: RawReach,
     pub(super) advertise: Option<Spanned<Span>>,
-}
-
-/// What a broker has to do with another one.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BrokerPeer {
-    pub(super) share: Option<RawSharing>,
-    #[serde(default)]
-    pub(super) forward: bool,
-    pub(super) accept: Option<RawAccepted>,
-}
-
-/// How far requests are passed on.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawReach {
-    pub(super) hops: Option<Spanned<u8>>,
-    pub(super) asks: Option<Spanned<u16>>,
-    #[serde(default)]
-    pub(super) search: Search,
 }
 
 #[derive(Deserialize)]

@@ -19,14 +19,13 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use tenure_config::{
-    ConfigError, Files, Override, Place, PluginSpec, RawAccepted, RawPlugin, RawPlugins, RawPoint,
-    RawSharing, Source, Sources, Stock, StockReader, Wrong, by_actor, known_broker, named_brokers,
+    BrokerPeers, ConfigError, Files, Override, Place, PluginSpec, RawPlugin, RawPlugins, RawPoint,
+    Source, Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosures;
-use tenure_core::broker::forwarding::{Neighbour, Reach, Search};
+use tenure_core::broker::forwarding::{Reach, Search};
 use tenure_core::broker::quota::Quota;
-use tenure_core::broker::sharing::Sharing;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -141,10 +140,8 @@ pub struct Broker {
     pub prices: BTreeMap<Name, u32>,
     /// How much of what it has it tells whom.
     pub disclosures: Disclosures,
-    /// What it shares with which brokers.
-    pub sharings: BTreeMap<Name, Sharing>,
-    /// With which brokers it passes on requests.
-    pub neighbours: BTreeMap<Name, Neighbour>,
+    /// What it does for other brokers.
+    pub peers: BrokerPeers,
     /// How far requests of its guests are passed on.
     pub reach: Reach,
     /// In which order other brokers are asked.
@@ -242,9 +239,6 @@ const PROBE_EVERY: Span = Span::from_secs(10);
 
 const CLOCK_CHECK: Span = Span::MINUTE;
 
-/// How often a broker tells others what it has, unless it is configured.
-const ADVERTISED: Span = Span::from_secs(5);
-
 /// The shortest pause between two probes of a unit.
 const LEAST_PROBE_EVERY: Span = Span::from_micros(100_000);
 
@@ -326,68 +320,18 @@ impl Check<'_> {
         let mut named = by_actor(broker.disclose, "peer", told.iter(), self.sources)?;
         let others = named.remove(&None).unwrap_or_default();
         let named = named.into_iter().filter_map(|(name, told)| Some((name?, told))).collect();
-        let (sharings, neighbours) = self.broker_peers(broker.peer, (name, brokers))?;
+        let known = brokers.iter().filter(|other| *other != name.get_ref());
+        let peers = tenure_config::broker_peers(broker.peer, known, self.sources)?;
         Ok(Broker {
             mapper,
             quotas,
             prices: broker.price,
             disclosures: Disclosures { others, named },
-            sharings,
-            neighbours,
-            reach: self.reach(&broker.reach)?,
+            peers,
+            reach: broker.reach.reach(self.sources)?,
             search: broker.reach.search,
-            advertise: self.advertise(broker.advertise.as_ref())?,
+            advertise: tenure_config::advertise(broker.advertise.as_ref(), self.sources)?,
         })
-    }
-
-    /// What a broker shares, and with whom it passes on requests, by the names of the other brokers.
-    fn broker_peers(
-        &self,
-        given: BTreeMap<Spanned<Name>, file::BrokerPeer>,
-        (name, brokers): (&Spanned<Name>, &[Name]),
-    ) -> Checked<(BTreeMap<Name, Sharing>, BTreeMap<Name, Neighbour>)> {
-        let others = brokers.iter().filter(|other| *other != name.get_ref());
-        let (mut sharings, mut neighbours) = (BTreeMap::new(), BTreeMap::new());
-        for (other, peer) in given {
-            known_broker(&other, others.clone(), self.sources)?;
-            let other = other.into_inner();
-            if let Some(RawSharing(sharing)) = peer.share {
-                sharings.insert(other.clone(), sharing);
-            }
-            let accept = peer.accept.and_then(RawAccepted::accepted);
-            let neighbour = Neighbour { forward: peer.forward, accept };
-            if neighbour != Neighbour::default() {
-                neighbours.insert(other, neighbour);
-            }
-        }
-        Ok((sharings, neighbours))
-    }
-
-    /// How often a broker tells others what it has: they wait for it no longer than a day.
-    fn advertise(&self, given: Option<&Spanned<Span>>) -> Checked<Span> {
-        let every = self.positive("advertise", given, ADVERTISED)?;
-        match given.filter(|_| !(Span::SECOND..=Span::HOUR).contains(&every)) {
-            Some(given) => {
-                let message = format!("`advertise` must not be {every}");
-                self.refuse(given.span(), message, "write a length from \"1s\" to \"1h\"")
-            }
-            None => Ok(every),
-        }
-    }
-
-    /// How far requests are passed on.
-    fn reach(&self, given: &file::RawReach) -> Checked<Reach> {
-        let usual = Reach::default();
-        let reach = Reach {
-            hops: given.hops.as_ref().map_or(usual.hops, |hops| *hops.get_ref()),
-            asks: given.asks.as_ref().map_or(usual.asks, |asks| *asks.get_ref()),
-        };
-        let spans =
-            given.hops.iter().map(Spanned::span).chain(given.asks.iter().map(Spanned::span));
-        match (reach.check(), spans.last()) {
-            (Err(cause), Some(span)) => Err(self.sources.error(span, cause, None)),
-            (Err(_), None) | (Ok(()), _) => Ok(reach),
-        }
     }
 
     fn places(&self, file: &file::File) -> BTreeMap<String, Place> {

@@ -24,7 +24,10 @@ impl ServiceManager {
 
     /// Whether it is measured what it needs, step by step.
     pub fn follows_demand(&self) -> bool {
-        !self.has_jobs() && !self.has_experiments() && self.models_follow_demand()
+        !self.has_jobs()
+            && !self.has_experiments()
+            && !self.has_users()
+            && self.models_follow_demand()
     }
 
     pub(super) fn lacks_experiments(&self) -> bool {
@@ -34,7 +37,10 @@ impl ServiceManager {
     fn draws(&self) -> Option<&CoAllocation> {
         match &self.workload {
             Workload::CoAllocation(workload) if self.has_experiments() => Some(workload),
-            Workload::CoAllocation(_) | Workload::Wave(_) | Workload::Log(_) => None,
+            Workload::CoAllocation(_)
+            | Workload::Wave(_)
+            | Workload::Log(_)
+            | Workload::Requests(_) => None,
         }
     }
 }

@@ -7,7 +7,8 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tenure_config::{
-    RawAttributes, RawBrokers, RawPlugin, RawStacks, RawStock, RawStocks, RawUnits, StockKind,
+    RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawReach, RawSharing, RawStacks, RawStock,
+    RawStocks, RawUnits, StockKind,
 };
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
@@ -20,8 +21,9 @@ use toml::Spanned;
 
 use super::delay::Delay;
 use super::preset::Preset;
+use super::topology::{RawForward, RawTopology};
 use crate::service::model::{ModelJob, ModelLoad, Order};
-use crate::workload::{CoAllocation, Kind};
+use crate::workload::{CoAllocation, DrawnRequests, Kind};
 
 /// Actors by their names.
 pub(super) type Actors<T> = BTreeMap<Spanned<Name>, T>;
@@ -33,12 +35,16 @@ pub(super) struct File {
     pub(super) step: Option<Spanned<Span>>,
     pub(super) horizon: Spanned<Span>,
     pub(super) term: Spanned<Span>,
-    pub(super) capacity: Spanned<u32>,
+    pub(super) capacity: Option<Spanned<u32>>,
     pub(super) signatures: Option<Scheme>,
     pub(super) preset: Option<Spanned<Preset>>,
     pub(super) margin: Option<Spanned<Span>>,
     #[serde(default)]
     pub(super) message: Message,
+    /// A network of brokers, in place of actors that are listed.
+    pub(super) network: Option<Spanned<RawTopology>>,
+    pub(super) share: Option<Spanned<RawSharing>>,
+    pub(super) forward: Option<Spanned<RawForward>>,
     pub(super) workload: Option<Spanned<Workload>>,
     /// Taken out before, but known.
     #[serde(rename = "sweep")]
@@ -115,6 +121,11 @@ pub(super) struct Broker {
     pub(super) quota: BTreeMap<Spanned<Name>, Quota>,
     #[serde(default)]
     pub(super) price: BTreeMap<Name, u32>,
+    #[serde(default)]
+    pub(super) peer: BTreeMap<Spanned<Name>, RawBrokerPeer>,
+    #[serde(default)]
+    pub(super) reach: RawReach,
+    pub(super) advertise: Option<Spanned<Span>>,
 }
 
 #[derive(Deserialize)]
@@ -173,6 +184,7 @@ pub(super) struct Workload {
     #[serde(default)]
     pub(super) wave: Wave,
     pub(super) co_allocation: Option<Spanned<CoAllocation>>,
+    pub(super) requests: Option<Spanned<DrawnRequests>>,
 }
 
 /// A column by its name or its number.

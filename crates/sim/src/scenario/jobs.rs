@@ -35,7 +35,10 @@ impl ServiceManager {
     pub fn submits(&self) -> Option<&LogFile> {
         match &self.workload {
             Workload::Log(log) if self.lacks_jobs() || self.models_lack_jobs() => Some(log),
-            Workload::Log(_) | Workload::Wave(_) | Workload::CoAllocation(_) => None,
+            Workload::Log(_)
+            | Workload::Wave(_)
+            | Workload::CoAllocation(_)
+            | Workload::Requests(_) => None,
         }
     }
 

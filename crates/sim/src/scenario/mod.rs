@@ -10,25 +10,29 @@ mod file;
 mod jobs;
 mod mapper;
 mod preset;
+mod requests;
 mod resolve;
 mod services;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use tenure_config::{ConfigError, Override, PluginSpec, Source, Stock};
+use tenure_config::{BrokerPeers, ConfigError, Override, PluginSpec, Source, Stock};
+use tenure_core::broker::forwarding::{Reach, Search};
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
 use tenure_core::model::name::Name;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Term};
 use tenure_core::site_authority::Stacks;
 
 pub use delay::Delay;
 pub use jobs::LeftOut;
 
 use crate::service::model::Modelled;
-use crate::workload::{CoAllocation, Kind, Wave};
+use crate::workload::{CoAllocation, DrawnRequests, Kind, ListedRequest, UserRequest, Wave};
 
 /// One point of a sweep; a scenario without a sweep is a single one.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +66,8 @@ pub struct Scenario {
     pub margin: Span,
     /// How messages are delivered.
     pub network: Network,
+    /// Which actors are at one place, and what is between the places.
+    pub links: Links,
     /// The sites; at least one.
     pub sites: BTreeMap<Name, Site>,
     /// The brokers; at least one.
@@ -83,6 +89,30 @@ pub struct Network {
     pub drop: BTreeSet<String>,
     /// How long a sender waits before it sends a message for the second time.
     pub retry: Span,
+}
+
+/// The places of a network of brokers. Without any, all actors are at one place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Links {
+    /// The place of each actor.
+    pub nodes: BTreeMap<Name, usize>,
+    /// How long a message takes between two places, if not as long as at one.
+    pub delay: Option<Delay>,
+    /// When nothing passes.
+    pub cuts: Vec<Cut>,
+}
+
+/// A time at which nothing passes between some places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cut {
+    /// The pairs of places, the lower one first.
+    pub edges: BTreeSet<(usize, usize)>,
+    /// The places that are cut off from all others.
+    pub apart: BTreeSet<usize>,
+    /// So many places, the first ones, are cut off from the others, not from each other.
+    pub first: usize,
+    /// When.
+    pub term: Term,
 }
 
 /// A site: units, lent to brokers.
@@ -127,6 +157,14 @@ pub struct Broker {
     pub quotas: BTreeMap<Option<Name>, Quota>,
     /// Its own prices, by type.
     pub prices: BTreeMap<Name, u32>,
+    /// What it does for other brokers.
+    pub peers: BrokerPeers,
+    /// How far requests of its guests are passed on.
+    pub reach: Reach,
+    /// In which order other brokers are asked.
+    pub search: Search,
+    /// How often it advertises what it has to those that pass requests on to it.
+    pub advertise: Span,
 }
 
 /// A service manager: asks for units as its workload goes up and down.
@@ -152,6 +190,12 @@ pub struct ServiceManager {
     pub workload: Workload,
     /// Its services, with models of their software.
     pub services: BTreeMap<Name, Modelled>,
+    /// The broker by whose name requests of users are for it: that of its place.
+    pub home: Name,
+    /// The types that are at hand for its users.
+    pub at_hand: Vec<Name>,
+    /// What its users ask for, in the order in which they do.
+    pub requests: Arc<[UserRequest]>,
 }
 
 /// Where a demand comes from.
@@ -163,6 +207,17 @@ pub enum Workload {
     Log(LogFile),
     /// Generated requests for compute with bandwidth.
     CoAllocation(CoAllocation),
+    /// Requests of users.
+    Requests(RequestSource),
+}
+
+/// Where the requests of users come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RequestSource {
+    /// They are drawn.
+    Drawn(DrawnRequests),
+    /// They are listed.
+    Listed(Arc<[ListedRequest]>),
 }
 
 /// A recorded log of demand, still to be read.
@@ -184,12 +239,28 @@ pub struct LogFile {
 /// # Errors
 /// The first thing that is wrong, with its place and a help line.
 pub fn parse(source: Source<'_>, overrides: &[Override]) -> Result<Vec<Point>, ConfigError> {
+    parse_with(source, overrides, &|_| Err("no further file can be read here".to_owned()))
+}
+
+/// Gives the text of a file that a scenario names.
+pub type ReadFile<'r> = &'r dyn Fn(&str) -> Result<String, String>;
+
+/// As [`parse`], with the files of a network and of requests.
+///
+/// # Errors
+/// The first thing that is wrong, with its place and a help line.
+pub fn parse_with(
+    source: Source<'_>,
+    overrides: &[Override],
+    read: ReadFile<'_>,
+) -> Result<Vec<Point>, ConfigError> {
     let (sources, points) = tenure_config::points(source, overrides)?;
     let resolved = points.into_iter().map(|point| {
         let (swept, text) = (point.swept.clone(), point.text(&sources)?);
-        let mut scenario = resolve::resolve(point.read(&sources)?, &sources)?;
+        let mut scenario = resolve::resolve(point.read(&sources)?, &sources, read)?;
         scenario.impossible_request()?;
         scenario.draw_experiments()?;
+        scenario.fill_requests()?;
         Ok(Point { swept, scenario, text })
     });
     resolved.collect()

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use tenure_config::{
-    ConfigError, MAX_UNITS, NODE, PluginSpec, RawPlugin, RawStock, RawStocks, Sources, StockKind,
-    StockReader, by_actor, even_shares, known_broker, suggestion,
+    BrokerPeers, ConfigError, MAX_UNITS, NODE, PluginSpec, RawPlugin, RawSharing, RawStock,
+    RawStocks, Sources, StockKind, StockReader, by_actor, even_shares, known_broker, suggestion,
 };
 use tenure_core::actor::Role;
 use tenure_core::model::identity::Scheme;
@@ -15,7 +16,11 @@ use tenure_core::wire::message::Message;
 use toml::Spanned;
 
 use super::preset::Preset;
-use super::{Broker, Delay, LogFile, Network, Scenario, ServiceManager, Site, Workload, file};
+use super::topology::{RawForward, RawTopology, Rules, Topology};
+use super::{
+    Broker, Delay, Links, LogFile, Network, ReadFile, Scenario, ServiceManager, Site, Workload,
+    file,
+};
 use crate::workload::{CoAllocation, Kind, Wave, WorkloadError};
 
 /// The most steps of one emulation.
@@ -26,63 +31,170 @@ const MAX_TERM: Span = Span::DAY.times(365_000);
 
 pub(super) type Checked<T> = Result<T, ConfigError>;
 
-pub(super) fn resolve(file: file::File, sources: &Sources<'_>) -> Checked<Scenario> {
-    let check = Check { sources };
+pub(super) fn resolve(
+    file: file::File,
+    sources: &Sources<'_>,
+    read: ReadFile<'_>,
+) -> Checked<Scenario> {
+    let check = Check { sources, read };
     let (step, horizon) = check.clock(file.step, file.horizon)?;
     let term = check.positive("term", &file.term)?;
     if term > MAX_TERM {
         let message = format!("a term of {term} is longer than {MAX_TERM}");
         return check.refuse(file.term.span(), message, "write a shorter term");
     }
+    let seed = file.seed.unwrap_or(1);
     let margin = check.margin(file.margin, &file.term)?;
-    check.names(&file.site, &file.broker, &file.service_manager)?;
-    let brokers = check.brokers(file.broker, &file.service_manager, file.preset.as_ref())?;
-    let with_stocks = |(name, mut site): (Spanned<Name>, file::Site)| {
-        let stocks = site.take_stocks(name.span());
-        (name, site, stocks)
-    };
-    let mut given: Vec<_> = file.site.into_iter().map(with_stocks).collect();
-    check.fill_units(&file.capacity, given.iter_mut().map(|(.., stocks)| stocks).collect())?;
     let delegation = horizon.plus(term.times(2)).plus(Span::DAY);
-    let mut sites = BTreeMap::new();
-    for (name, site, stocks) in given {
-        let site = check.site(site, stocks, (term, delegation), &brokers)?;
-        sites.insert(name.into_inner(), site);
-    }
-    let own_workloads = file.service_manager.values().all(|manager| manager.workload.is_some());
-    if let (Some(workload), true) = (&file.workload, own_workloads) {
-        let message = "every service manager has a workload of its own, so this one is never used";
-        let help = "remove it, or the workload of a service manager".to_owned();
-        return Err(sources.error(workload.span(), message, help));
-    }
-    let workload = file.workload.map(Spanned::into_inner).unwrap_or_default();
-    let workload = check.workload(workload)?;
-    let mut service_managers = BTreeMap::new();
-    for (name, manager) in file.service_manager {
-        let manager = check.service_manager(&name, manager, &sites, &brokers, &workload)?;
-        service_managers.insert(name.into_inner(), manager);
-    }
+    let given = Given {
+        sites: file.site,
+        brokers: file.broker,
+        service_managers: file.service_manager,
+        capacity: file.capacity,
+        preset: file.preset,
+        workload: file.workload,
+        times: (term, delegation),
+    };
+    let actors = match file.network {
+        Some(network) => {
+            let rules = (file.share, file.forward);
+            check.network_of_brokers((network, rules), given, seed)?
+        }
+        None => check.listed_actors(given, (file.share, file.forward))?,
+    };
+    let Topology { sites, brokers, service_managers, links, units } = actors;
     Ok(Scenario {
         file: sources.name().to_owned(),
-        seed: file.seed.unwrap_or(1),
+        seed,
         step,
         horizon,
         term,
-        capacity: file.capacity.into_inner(),
+        capacity: units,
         signatures: file.signatures.unwrap_or(Scheme::Ed25519),
         margin,
         network: check.network(file.message)?,
+        links,
         sites,
         brokers,
         service_managers,
     })
 }
 
+/// What a file says of actors.
+struct Given {
+    sites: file::Actors<file::Site>,
+    brokers: file::Actors<file::Broker>,
+    service_managers: file::Actors<file::ServiceManager>,
+    capacity: Option<Spanned<u32>>,
+    preset: Option<Spanned<Preset>>,
+    workload: Option<Spanned<file::Workload>>,
+    /// The term, and the length of a delegation.
+    times: (Span, Span),
+}
+
+/// What holds of all brokers of a network.
+type BrokerRules = (Option<Spanned<RawSharing>>, Option<Spanned<RawForward>>);
+
 pub(super) struct Check<'a> {
-    sources: &'a Sources<'a>,
+    pub(super) sources: &'a Sources<'a>,
+    read: ReadFile<'a>,
 }
 
 impl Check<'_> {
+    /// The actors that the file lists.
+    fn listed_actors(&self, file: Given, (share, forward): BrokerRules) -> Checked<Topology> {
+        let places = [share.map(|share| share.span()), forward.map(|forward| forward.span())];
+        if let Some(place) = places.into_iter().flatten().next() {
+            let message = "this is for the brokers of a `[network]`";
+            return self.refuse(
+                place,
+                message,
+                "write it as a `peer` of the broker that it is for",
+            );
+        }
+        let Some(capacity) = &file.capacity else {
+            let help = "set `capacity` to the number of units of all sites";
+            return self.refuse(Sources::NOWHERE, "missing field `capacity`", help);
+        };
+        self.names(&file.sites, &file.brokers, &file.service_managers)?;
+        let brokers = self.brokers(file.brokers, &file.service_managers, file.preset.as_ref())?;
+        let with_stocks = |(name, mut site): (Spanned<Name>, file::Site)| {
+            let stocks = site.take_stocks(name.span());
+            (name, site, stocks)
+        };
+        let mut given: Vec<_> = file.sites.into_iter().map(with_stocks).collect();
+        self.fill_units(capacity, given.iter_mut().map(|(.., stocks)| stocks).collect())?;
+        let mut sites = BTreeMap::new();
+        for (name, site, stocks) in given {
+            let site = self.site(site, stocks, file.times, &brokers)?;
+            sites.insert(name.into_inner(), site);
+        }
+        let own_workloads =
+            file.service_managers.values().all(|manager| manager.workload.is_some());
+        if let (Some(workload), true) = (&file.workload, own_workloads) {
+            let message =
+                "every service manager has a workload of its own, so this one is never used";
+            let help = "remove it, or the workload of a service manager";
+            return self.refuse(workload.span(), message, help);
+        }
+        let place = file.workload.as_ref().map_or(Sources::NOWHERE, Spanned::span);
+        let workload = self.workload(file.workload.map(Spanned::into_inner).unwrap_or_default())?;
+        let mut service_managers = BTreeMap::new();
+        for (name, manager) in file.service_managers {
+            let manager = self.service_manager(&name, manager, &sites, &brokers, &workload)?;
+            service_managers.insert(name.into_inner(), manager);
+        }
+        let with_users = service_managers.values().filter(|manager| manager.has_users());
+        self.asked(place, &workload, &with_users.map(|manager| &manager.home).collect())?;
+        let (links, units) = (Links::default(), *capacity.get_ref());
+        Ok(Topology { sites, brokers, service_managers, links, units })
+    }
+
+    /// The actors of a network.
+    fn network_of_brokers(
+        &self,
+        (network, (share, forward)): (Spanned<RawTopology>, BrokerRules),
+        file: Given,
+        seed: u64,
+    ) -> Checked<Topology> {
+        let named =
+            file.sites.keys().chain(file.brokers.keys()).chain(file.service_managers.keys());
+        if let Some(named) = named.map(Spanned::span).min_by_key(|span| span.start) {
+            let message = "a `[network]` has all its actors, and no others are listed";
+            return self.refuse(named, message, "leave out `[network]`, or the listed actors");
+        }
+        if let Some(capacity) = &file.capacity {
+            let message = "the sites of a `[network]` say how many units there are";
+            return self.refuse(capacity.span(), message, "leave out `capacity`");
+        }
+        if let Some(preset) = &file.preset {
+            let message = "the brokers of a `[network]` move no units between services";
+            return self.refuse(preset.span(), message, "leave out `preset`");
+        }
+        let place = file.workload.as_ref().map_or(Sources::NOWHERE, Spanned::span);
+        let workload = self.workload(file.workload.map(Spanned::into_inner).unwrap_or_default())?;
+        let rules = Rules {
+            share: share.map(Spanned::into_inner),
+            forward: forward.map(Spanned::into_inner).unwrap_or_default(),
+            delegation: file.times.1,
+            workload: workload.clone(),
+            seed,
+        };
+        let topology = self.topology(network, rules)?;
+        let homes = topology.service_managers.values().map(|manager| &manager.home);
+        self.asked(place, &workload, &homes.collect())?;
+        Ok(topology)
+    }
+
+    /// The text of a file that the scenario names.
+    pub(super) fn read(&self, file: &Spanned<String>) -> Checked<String> {
+        (self.read)(file.get_ref()).or_else(|cause| {
+            let message = format!("the file `{}` cannot be read: {cause}", file.get_ref());
+            let help = "a relative path starts at the current folder or at the scenario";
+            self.refuse(file.span(), message, help)
+        })
+    }
+
     pub(super) fn refuse<T>(
         &self,
         span: Range<usize>,
@@ -218,6 +330,7 @@ impl Check<'_> {
         preset: Option<&Spanned<Preset>>,
     ) -> Checked<BTreeMap<Name, Broker>> {
         let default = || PluginSpec::new("fcfs", &[("placement", "even")]);
+        let names: Vec<Name> = brokers.keys().map(|name| name.get_ref().clone()).collect();
         let mut resolved = BTreeMap::new();
         for (name, broker) in brokers {
             let given = broker.mapper.is_some();
@@ -229,8 +342,18 @@ impl Check<'_> {
             let mapper_delay = self.mapper_delay(broker.mapper_delay.as_ref())?;
             let managers = managers.keys().map(Spanned::get_ref);
             let quotas = by_actor(broker.quota, "service manager", managers, self.sources)?;
-            let prices = broker.price;
-            resolved.insert(name.into_inner(), Broker { mapper, mapper_delay, quotas, prices });
+            let others = names.iter().filter(|other| *other != name.get_ref());
+            let broker = Broker {
+                mapper,
+                mapper_delay,
+                quotas,
+                prices: broker.price,
+                peers: tenure_config::broker_peers(broker.peer, others, self.sources)?,
+                reach: broker.reach.reach(self.sources)?,
+                search: broker.reach.search,
+                advertise: tenure_config::advertise(broker.advertise.as_ref(), self.sources)?,
+            };
+            resolved.insert(name.into_inner(), broker);
         }
         Ok(resolved)
     }
@@ -295,13 +418,20 @@ impl Check<'_> {
             Some(resource) => (resource.get_ref().clone(), resource.span()),
             None => (Name::literal(NODE), name.span()),
         };
-        self.offered(&resource, span, &broker, sites)?;
         let workload = match manager.workload {
             Some(workload) => self.workload(workload)?,
             None => workload.clone(),
         };
+        let users = matches!(workload, Workload::Requests(_));
+        if !users {
+            self.offered(&resource, span, &broker, (sites, brokers))?;
+        }
         let services = self.services(manager.service)?;
-        let default = if services.is_empty() { "adaptive" } else { "slo" };
+        let default = match (services.is_empty(), users) {
+            (false, _) => "slo",
+            (true, true) => "static",
+            (true, false) => "adaptive",
+        };
         let mapper = self.mapper(manager.mapper, PluginSpec::new(default, &[]))?;
         let leave_before = match &manager.leave_before {
             Some(span) => self.not_negative("leave-before", span)?,
@@ -309,7 +439,6 @@ impl Check<'_> {
         };
         let peak = manager.peak.unwrap_or_else(|| units_of(&resource, sites));
         let manager = ServiceManager {
-            broker,
             resource,
             mapper,
             mapper_delay: self.mapper_delay(manager.mapper_delay.as_ref())?,
@@ -319,6 +448,14 @@ impl Check<'_> {
             peak,
             workload,
             services,
+            at_hand: sites
+                .values()
+                .flat_map(|site| site.lent(&broker))
+                .map(|(r, _)| r.clone())
+                .collect(),
+            home: broker.clone(),
+            requests: Arc::default(),
+            broker,
         };
         let drawn = matches!(manager.workload, Workload::CoAllocation(_));
         if manager.lacks_experiments() && !drawn {
@@ -329,6 +466,11 @@ impl Check<'_> {
         if drawn && manager.mapper.name == "adaptive" {
             let message = format!("the mapper `adaptive` of `{name}` follows no drawn requests");
             let help = "choose `mapper = { name = \"experiments\" }` for it";
+            return self.refuse(name.span(), message, help);
+        }
+        if users && manager.mapper.name == "adaptive" {
+            let message = format!("the mapper `adaptive` of `{name}` follows no requests of users");
+            let help = "leave out its `mapper`: users ask for themselves";
             return self.refuse(name.span(), message, help);
         }
         let manager = self.modelled(name, manager)?;
@@ -348,7 +490,10 @@ impl Check<'_> {
             Workload::Log(log) if matches!(log.kind, Kind::SwfInUse | Kind::SwfOffered) => {
                 Workload::Log(LogFile { kind: Kind::SwfOffered, ..log })
             }
-            Workload::Log(_) | Workload::Wave(_) | Workload::CoAllocation(_) => {
+            Workload::Log(_)
+            | Workload::Wave(_)
+            | Workload::CoAllocation(_)
+            | Workload::Requests(_) => {
                 let message = format!("the mapper `jobs` of `{name}` has no jobs");
                 let help = "give a log in Standard Workload Format with `--workload FILE` or \
                             `workload.file`, or list them as its `jobs`";
@@ -358,15 +503,18 @@ impl Check<'_> {
         Ok(ServiceManager { workload, ..manager })
     }
 
-    /// What no site lends to a broker, the broker can never grant.
+    /// What no site lends to a broker, the broker can never grant, unless other brokers help.
     fn offered(
         &self,
         resource: &Name,
         span: Range<usize>,
         broker: &Name,
-        sites: &BTreeMap<Name, Site>,
+        (sites, brokers): (&BTreeMap<Name, Site>, &BTreeMap<Name, Broker>),
     ) -> Checked<()> {
-        let lent = sites.values().flat_map(|site| site.lent(broker));
+        let alone = brokers.values().all(|of| of.peers == BrokerPeers::default());
+        let from = |other: &&Name| !alone || *other == broker;
+        let lent = brokers.keys().filter(from);
+        let lent = lent.flat_map(|broker| sites.values().flat_map(|site| site.lent(broker)));
         let offered: BTreeSet<&str> = lent.map(|(resource, _)| resource.as_str()).collect();
         if offered.contains(resource.as_str()) {
             return Ok(());
@@ -412,6 +560,13 @@ impl Check<'_> {
             let message = "these settings are for a workload of another kind";
             return self.refuse(settings.span(), message, "set `kind = \"co-allocation\"`");
         }
+        if let (Some(settings), true) = (&given.requests, kind != Some(Kind::Requests)) {
+            let message = "these settings are for a workload of another kind";
+            return self.refuse(settings.span(), message, "set `kind = \"requests\"`");
+        }
+        if kind == Some(Kind::Requests) {
+            return self.requests(given);
+        }
         match (given.file, kind) {
             (None, None | Some(Kind::Wave | Kind::CoAllocation)) => {
                 let log_only = "the workload is generated; set `file` to read a log";
@@ -455,6 +610,23 @@ impl Check<'_> {
                 let offset =
                     given.offset.map_or(Ok(Span::ZERO), |o| self.not_negative("offset", &o))?;
                 Ok(Workload::Log(LogFile { file: file.into_inner(), kind, column, offset }))
+            }
+        }
+    }
+
+    /// Requests of users, in a file or drawn.
+    fn requests(&self, given: file::Workload) -> Checked<Workload> {
+        let unused = given.column.as_ref().map(Spanned::span);
+        if let Some(place) = unused.or_else(|| given.offset.as_ref().map(Spanned::span)) {
+            let message = "requests have neither a column nor an offset";
+            return self.refuse(place, message, "leave out `column` and `offset`");
+        }
+        match (&given.file, given.requests) {
+            (Some(file), None) => self.listed_requests(file),
+            (None, drawn) => self.drawn_requests(drawn),
+            (Some(_), Some(drawn)) => {
+                let help = "leave out `file`, or the settings by which requests are drawn";
+                self.refuse(drawn.span(), "the requests are drawn and in a file", help)
             }
         }
     }

@@ -102,7 +102,10 @@ impl Check<'_> {
             Workload::Log(log) if matches!(log.kind, Kind::SwfInUse | Kind::SwfOffered) => {
                 Workload::Log(LogFile { kind: Kind::SwfOffered, ..log })
             }
-            Workload::Log(_) | Workload::Wave(_) | Workload::CoAllocation(_) => {
+            Workload::Log(_)
+            | Workload::Wave(_)
+            | Workload::CoAllocation(_)
+            | Workload::Requests(_) => {
                 let message = format!("the batch service of `{name}` has no jobs");
                 let help = "give a log in Standard Workload Format as its `workload.file`, or list its `model.jobs`";
                 return self.refuse(name.span(), message, help);

@@ -35,6 +35,14 @@ pub enum WorkloadError {
         /// The kind.
         kind: Kind,
     },
+    /// A file that is no log of demand.
+    #[error("`{file}` has {kind}, which are asked for one by one and make no signal")]
+    NoSignal {
+        /// The name of the file.
+        file: String,
+        /// The kind.
+        kind: Kind,
+    },
     /// A column was chosen for a kind that has none.
     #[error("a column is chosen for the kind `csv` only, not `{kind}`")]
     ColumnNotUsed {

@@ -21,12 +21,20 @@ pub enum Kind {
     Wave,
     /// Generated requests for [compute with bandwidth](super::CoAllocation), which need no file either.
     CoAllocation,
+    /// [Requests](super::UserRequest) of users, in a file or generated.
+    Requests,
 }
 
 impl Kind {
     /// Every kind, in the order in which errors list them.
-    pub const ALL: [Self; 5] =
-        [Self::SwfInUse, Self::SwfOffered, Self::Csv, Self::Wave, Self::CoAllocation];
+    pub const ALL: [Self; 6] = [
+        Self::SwfInUse,
+        Self::SwfOffered,
+        Self::Csv,
+        Self::Wave,
+        Self::CoAllocation,
+        Self::Requests,
+    ];
 
     /// The name in settings and on the command line.
     pub const fn name(self) -> &'static str {
@@ -36,6 +44,7 @@ impl Kind {
             Self::Csv => "csv",
             Self::Wave => "wave",
             Self::CoAllocation => "co-allocation",
+            Self::Requests => "requests",
         }
     }
 
@@ -47,6 +56,7 @@ impl Kind {
             Self::Csv => "mean of the samples in a step",
             Self::Wave => "generated daily wave",
             Self::CoAllocation => "generated requests for compute with bandwidth",
+            Self::Requests => "requests of users",
         }
     }
 
@@ -54,7 +64,7 @@ impl Kind {
     pub const fn entries(self) -> &'static str {
         match self {
             Self::SwfInUse | Self::SwfOffered => "jobs",
-            Self::CoAllocation => "requests",
+            Self::CoAllocation | Self::Requests => "requests",
             Self::Csv | Self::Wave => "samples",
         }
     }
@@ -111,7 +121,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown kind of workload `swf`; known: swf-in-use, swf-offered, csv, wave, \
-             co-allocation"
+             co-allocation, requests"
         );
     }
 

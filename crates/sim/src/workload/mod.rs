@@ -2,7 +2,7 @@
 //!
 //! A [`Log`] is a record of real demand, a batch system's jobs ([`Kind::SwfInUse`],
 //! [`Kind::SwfOffered`]) or the samples of a series ([`Kind::Csv`]); a [`Wave`] and the requests of
-//! [`CoAllocation`] are generated. A log or wave
+//! [`CoAllocation`] are generated, those of users ([`Kind::Requests`]) generated or listed. A log or wave
 //! gives a *signal*, one value at every t_k = offset + k * step in the log's own seconds, and
 //! [`demand`] scales a signal to the size of a deployment. Nothing here reads a file: the shell
 //! hands the bytes in.
@@ -12,6 +12,7 @@ mod co_allocation;
 mod error;
 mod kind;
 mod number;
+mod requests;
 mod series;
 mod signal;
 mod summary;
@@ -29,6 +30,8 @@ pub use co_allocation::{CoAllocation, Drawn, Shape};
 pub use error::WorkloadError;
 pub use kind::Kind;
 pub use number::parse_span;
+pub(crate) use requests::{Askers, MOST as MOST_USER_REQUESTS, by_broker};
+pub use requests::{DrawnRequests, ListedRequest, UserRequest};
 pub use signal::{Stats, demand, steps};
 pub use summary::{Damage, Damaged, Machine, Skipped, Summary};
 pub use wave::Wave;
@@ -103,6 +106,7 @@ impl Log {
             Kind::Wave | Kind::CoAllocation => {
                 return Err(WorkloadError::ReadsNoFile { file: file.to_owned(), kind });
             }
+            Kind::Requests => return Err(WorkloadError::NoSignal { file: file.to_owned(), kind }),
         };
         if summary.entries == 0 {
             return Err(WorkloadError::NoEntries {

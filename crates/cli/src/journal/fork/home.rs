@@ -17,6 +17,7 @@ use tenure_sim::participants::{Driver, Part, Plugins};
 use tenure_sim::scenario::{self, Scenario};
 
 use super::of_fork;
+use crate::demand::locate;
 use crate::error::Error;
 use crate::journal::ForkArgs;
 use crate::keep::SCENARIO;
@@ -237,6 +238,7 @@ impl Home {
             capacity: capacity(config.sites.values().map(|site| &site.stocks)),
             term,
             compute: None,
+            network_of_brokers: false,
         })
     }
 
@@ -348,7 +350,10 @@ fn of_config(error: ConfigError, text: &str) -> Error {
 
 fn points(path: &Path, text: &str, set: &[Override]) -> Result<Vec<scenario::Point>, Error> {
     let name = path.display().to_string();
-    scenario::parse(Source { name: &name, text }, set).map_err(|error| of_config(error, text))
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let read = |file: &str| fs::read_to_string(locate(file, beside)).map_err(|e| e.to_string());
+    scenario::parse_with(Source { name: &name, text }, set, &read)
+        .map_err(|error| of_config(error, text))
 }
 
 fn one(path: &Path, text: &str, set: &[Override]) -> Result<scenario::Point, Error> {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Neighbour;
+use super::entries::Further;
 use super::known::{KnownNeighbour, Liveness};
 use crate::actor::periodic::Periodic;
 use crate::actor::{Role, dropped};
@@ -16,7 +17,10 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::time::{Span, Time};
 use crate::wire::advert::{Advert, AdvertEntry, Entries, digest};
+use crate::wire::handover::Outcome;
 use crate::wire::message::{Header, Message};
+use crate::wire::refusal::Refusal;
+use crate::wire::request::{Item, Request};
 
 /// Who was not heard for so many periods is silent.
 const MISSED: i64 = 3;
@@ -51,9 +55,16 @@ struct ReceivedAdvert {
     at: Time,
     until: Time,
     entries: Option<(Hash, Arc<Vec<AdvertEntry>>)>,
+    /// The entries as they are by what its sender has answered since.
+    since: Option<Arc<Vec<AdvertEntry>>>,
 }
 
 impl ReceivedAdvert {
+    /// What is known of what its sender has.
+    fn entries(&self) -> Option<&Arc<Vec<AdvertEntry>>> {
+        self.since.as_ref().or(self.entries.as_ref().map(|(_, entries)| entries))
+    }
+
     /// Whether one sent then comes late. The entries that it lacks may be sent in the same instant.
     fn supersedes(&self, sent: Time) -> bool {
         sent < self.sent || (sent == self.sent && self.entries.is_some())
@@ -103,14 +114,14 @@ impl Broker {
     fn known_neighbour(&self, now: Time, name: Name, broker: ActorId) -> KnownNeighbour {
         let heard = self.adverts.received.get(&broker);
         let liveness = liveness(heard, now);
-        let entries = heard.filter(|_| liveness == Liveness::Live);
-        let entries = entries.and_then(|heard| heard.entries.as_ref());
+        let heard_of = heard.filter(|_| liveness == Liveness::Live);
+        let entries = heard_of.and_then(ReceivedAdvert::entries);
         KnownNeighbour {
             name,
             broker,
             liveness,
             heard: heard.map(|heard| heard.at),
-            entries: entries.map(|(_, entries)| Arc::clone(entries)).unwrap_or_default(),
+            entries: entries.cloned().unwrap_or_default(),
         }
     }
 
@@ -156,9 +167,9 @@ impl Broker {
     fn tell_all(&mut self, now: Time, to: &BTreeSet<ActorId>, out: &mut Output) {
         let Some(period) = self.adverts.period.filter(|_| !to.is_empty()) else { return };
         let own = self.own_entries(now);
-        let neighbours = self.known_neighbours(now);
+        let further = Further::of(&self.known_neighbours(now));
         for &who in to {
-            let entries = self.entries_for(who, &own, &neighbours);
+            let entries = self.entries_for(who, &own, &further);
             let entries = self.news(now, who, entries, period.times(APART));
             let advert = Advert { lasts: period.times(MISSED), entries };
             out.replies.push(self.base.volatile(who, now, Message::Advert(Box::new(advert))));
@@ -207,9 +218,36 @@ impl Broker {
         if entries.is_none() {
             out.replies.push(self.base.volatile(from, now, Message::AdvertWanted));
         }
-        let heard =
-            ReceivedAdvert { sent: header.at, at: now, until: now.plus(advert.lasts), entries };
+        let heard = ReceivedAdvert {
+            sent: header.at,
+            at: now,
+            until: now.plus(advert.lasts),
+            entries,
+            since: None,
+        };
         self.adverts.received.insert(from, heard);
+    }
+
+    /// What a broker answers to a request counts more than what it advertised before.
+    pub(super) fn heed(&mut self, from: ActorId, request: &Request, outcome: &Outcome) {
+        let Some(heard) = self.adverts.received.get_mut(&from) else { return };
+        let Some(entries) = heard.entries() else { return };
+        let mut entries = Vec::clone(entries);
+        match outcome {
+            Outcome::Granted(tickets) => {
+                for (item, ticket) in tickets {
+                    let item = request.items.get(usize::from(*item));
+                    item.into_iter()
+                        .for_each(|item| take(&mut entries, item, ticket.bottom().units.get()));
+                }
+            }
+            Outcome::Refused(Refusal::Busy { resource, earliest, .. }) => {
+                let short = request.preferred().filter(|item| item.resource == *resource);
+                short.for_each(|item| leave_too_few(&mut entries, item, *earliest));
+            }
+            Outcome::Refused(_) | Outcome::Seen => return,
+        }
+        heard.since = Some(Arc::new(entries));
     }
 
     /// A broker has missed entries. If they were sent just now, they are sent again when the next advert is due.
@@ -235,6 +273,26 @@ impl Broker {
             accepts && self.base.is_known(*who, Role::Broker)
         };
         all.filter(accepts).collect()
+    }
+}
+
+/// So many units of what an item asks for are no longer free, the nearest of them.
+fn take(entries: &mut [AdvertEntry], item: &Item, mut units: u32) {
+    for entry in entries.iter_mut().filter(|entry| entry.suits(item)) {
+        let taken = entry.free.map_or(0, |free| free.min(units));
+        entry.free = entry.free.map(|free| free - taken);
+        units -= taken;
+    }
+}
+
+/// Fewer units are free than an item asks for, until `next`.
+fn leave_too_few(entries: &mut [AdvertEntry], item: &Item, next: Option<Time>) {
+    let mut most = item.min_units.get().saturating_sub(1);
+    for entry in entries.iter_mut().filter(|entry| entry.suits(item)) {
+        let free = entry.free.unwrap_or(0).min(most);
+        most -= free;
+        entry.free = Some(free);
+        entry.next = next.filter(|_| free == 0);
     }
 }
 

@@ -8,9 +8,12 @@ use crate::broker::availability::Disclosure;
 use crate::model::codec;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
-use crate::model::resource::Attributes;
+use crate::model::resource::{Attributes, SITE};
 use crate::model::time::Time;
 use crate::wire::advert::{AdvertEntry, FURTHEST, MAX_BYTES, MAX_ENTRIES};
+
+/// Of more own entries than this, those of different sites are added up.
+const TOLD_APART: usize = 64;
 
 impl Broker {
     /// What the broker sells itself.
@@ -28,7 +31,7 @@ impl Broker {
                 next: next.filter(|_| free == 0),
             });
         }
-        sums
+        if sums.0.len() > TOLD_APART { sums.of_all_sites() } else { sums }
     }
 
     /// The entries for a broker, as far as they are disclosed to it: what this one sells, and what its neighbours have
@@ -37,7 +40,7 @@ impl Broker {
         &self,
         who: ActorId,
         own: &Sums,
-        neighbours: &[KnownNeighbour],
+        further: &Further,
     ) -> Vec<AdvertEntry> {
         if !self.sells() {
             return Vec::new();
@@ -47,14 +50,42 @@ impl Broker {
         let takes = |resource: &Name| {
             accepted.is_some_and(|of| of.types.is_empty() || of.types.contains(resource))
         };
-        let others = neighbours.iter().filter(|other| other.broker != who);
-        let others = others.flat_map(|other| other.entries.iter().cloned());
-        let further = others.map(|entry| AdvertEntry { hops: entry.hops + 1, ..entry });
-        let all = own.list().chain(further.filter(|entry| entry.hops <= FURTHEST));
+        let all = own.0.iter().map(|(key, sum)| (key, *sum)).chain(further.without(who));
+        let taken = all.filter(|(key, _)| takes(&key.1));
+        let entries = taken.map(|(key, sum)| entry(key.clone(), sum));
         let mut sums = Sums::default();
-        let taken = all.filter(|entry| takes(&entry.resource));
-        taken.filter_map(|entry| as_disclosed(entry, disclosed)).for_each(|entry| sums.add(entry));
-        within_bounds(sums.list())
+        entries
+            .filter_map(|entry| as_disclosed(entry, disclosed))
+            .for_each(|entry| sums.add(entry));
+        within_bounds(sums.0.into_iter().map(|(key, sum)| entry(key, sum)))
+    }
+}
+
+/// What neighbours have advertised, a hop further away than they say, and how much of it is whose. There sites are no
+/// longer told apart, or each would have an entry of its own.
+#[derive(Debug, Default)]
+pub(super) struct Further(BTreeMap<Key, Vec<(ActorId, Sum)>>);
+
+impl Further {
+    pub(super) fn of(neighbours: &[KnownNeighbour]) -> Self {
+        let mut further = Self::default();
+        for neighbour in neighbours {
+            for entry in neighbour.entries.iter().filter(|entry| entry.hops < FURTHEST) {
+                let attributes = entry.attributes.clone().map(of_any_site);
+                let key = (entry.hops + 1, entry.resource.clone(), attributes);
+                let sum = Sum { free: entry.free, next: entry.next };
+                further.0.entry(key).or_default().push((neighbour.broker, sum));
+            }
+        }
+        further
+    }
+
+    /// All of it but what one of them has advertised.
+    fn without(&self, who: ActorId) -> impl Iterator<Item = (&Key, Sum)> {
+        self.0.iter().filter_map(move |(key, parts)| {
+            let others = parts.iter().filter(|(of, _)| *of != who).map(|(_, sum)| *sum);
+            Some((key, others.reduce(Sum::plus)?))
+        })
     }
 }
 
@@ -81,9 +112,12 @@ fn within_bounds(entries: impl Iterator<Item = AdvertEntry>) -> Vec<AdvertEntry>
     entries.take(MAX_ENTRIES).take_while(fits).collect()
 }
 
+/// What entries have in common that are one: how far away, of which type, and what they are like.
+type Key = (u8, Name, Option<Attributes>);
+
 /// Entries, the nearest first; those of like units are one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sums(BTreeMap<(u8, Name, Option<Attributes>), Sum>);
+pub(super) struct Sums(BTreeMap<Key, Sum>);
 
 /// What several entries say together.
 #[derive(Clone, Copy, Debug)]
@@ -92,22 +126,37 @@ struct Sum {
     next: Option<Time>,
 }
 
+impl Sum {
+    fn plus(self, other: Self) -> Self {
+        let free = self.free.zip(other.free).map(|(one, other)| one.saturating_add(other));
+        Self { free, next: [self.next, other.next].into_iter().flatten().min() }
+    }
+}
+
 impl Sums {
     fn add(&mut self, entry: AdvertEntry) {
         let AdvertEntry { hops, resource, attributes, free, next } = entry;
-        let sum = self.0.entry((hops, resource, attributes));
-        let sum = sum.or_insert(Sum { free: Some(0), next: None });
-        sum.free = sum.free.zip(free).map(|(one, other)| one.saturating_add(other));
-        sum.next = [sum.next, next].into_iter().flatten().min();
+        let sum = Sum { free, next };
+        let known = self.0.entry((hops, resource, attributes));
+        known.and_modify(|known| *known = known.plus(sum)).or_insert(sum);
     }
 
-    fn list(&self) -> impl Iterator<Item = AdvertEntry> {
-        self.0.iter().map(|((hops, resource, attributes), sum)| AdvertEntry {
-            hops: *hops,
-            resource: resource.clone(),
-            attributes: attributes.clone(),
-            free: sum.free,
-            next: sum.next.filter(|_| sum.free == Some(0)),
-        })
+    /// The same, where sites are not told apart.
+    fn of_all_sites(self) -> Self {
+        let mut sums = Self::default();
+        for ((hops, resource, attributes), sum) in self.0 {
+            sums.add(entry((hops, resource, attributes.map(of_any_site)), sum));
+        }
+        sums
     }
+}
+
+/// Attributes that say nothing of the site.
+fn of_any_site(mut attributes: Attributes) -> Attributes {
+    attributes.retain(|name, _| name.as_str() != SITE);
+    attributes
+}
+
+fn entry((hops, resource, attributes): Key, Sum { free, next }: Sum) -> AdvertEntry {
+    AdvertEntry { hops, resource, attributes, free, next: next.filter(|_| free == Some(0)) }
 }

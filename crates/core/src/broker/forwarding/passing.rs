@@ -19,6 +19,9 @@ use crate::wire::request::Request;
 /// The longest that one broker on the way is waited for.
 const LONGEST_HOP: Span = Span::from_secs(30);
 
+/// How long a broker is waited for at least, if there is twice as much time: a shorter wait would be in vain.
+const SHORTEST_HOP: Span = Span::from_micros(250_000);
+
 /// The most that is remembered of what brokers said.
 const MAX_TRAIL: usize = 64;
 
@@ -54,7 +57,7 @@ impl Broker {
     }
 
     /// The part of the time left that the next broker gets: as much as each of those that may be asked after it, without
-    /// those that are silent, and as is kept for the answer.
+    /// those that are silent, and as is kept for the answer. Of little time that is no use to so many, it gets half.
     fn waits_until(&self, now: Time, record: &Record, tried: &Tried) -> Time {
         let left = self.state.neighbours.keys().into_iter().filter(|who| {
             let asked = tried.asked.contains(who) || !self.passes_to(*who);
@@ -62,7 +65,8 @@ impl Broker {
         });
         let left = i64::try_from(left.count().min(usize::from(tried.asks))).unwrap_or(i64::MAX);
         let hops = record.route.as_ref().map_or(1, |route| i64::from(route.hops));
-        let part = record.answer_by.since(now).part(left.saturating_add(1));
+        let time = record.answer_by.since(now);
+        let part = time.part(left.saturating_add(1)).max(SHORTEST_HOP.min(time.part(2)));
         now.plus(part.min(LONGEST_HOP.times(hops)))
     }
 
@@ -125,6 +129,7 @@ impl Broker {
         {
             return out.problems.push(dropped("handed-back", cause));
         }
+        self.heed(from, &request, &back.outcome);
         let HandedBack { outcome, trail, .. } = back;
         let trail = trail.into_iter().take(MAX_TRAIL).collect();
         self.emit(now, PassAnswered { request: id, from, outcome, trail }, out);
