@@ -176,11 +176,23 @@ impl Broker {
             totals: self.state.totals.clone(),
             free: self.state.ledger.levels().clone(),
             tokens: self.state.ledger.tokens().clone(),
-            index: self.index.clone(),
+            index: self.index_at(now),
             services: self.of_services(now),
             neighbours: Arc::new(self.known_neighbours(now)),
             search: self.search,
         })
+    }
+
+    /// What is shown at an instant: a request with too little time left is not passed on any more.
+    fn index_at(&self, now: Time) -> Index {
+        let mut index = self.index.clone();
+        for (id, (tried, _)) in &self.index.routes {
+            let record = self.state.requests.get(id);
+            if record.is_none_or(|record| !Self::has_time_to_pass(now, record)) {
+                index.routes.insert(*id, (Arc::clone(tried), 0));
+            }
+        }
+        index
     }
 
     fn of_services(&self, now: Time) -> OfServices {

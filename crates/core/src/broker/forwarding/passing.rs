@@ -19,7 +19,8 @@ use crate::wire::request::Request;
 /// The longest that one broker on the way is waited for.
 const LONGEST_HOP: Span = Span::from_secs(30);
 
-/// How long a broker is waited for at least, if there is twice as much time: a shorter wait would be in vain.
+/// How long a broker is waited for at least, if there is twice as much time: a shorter wait would be in vain. With
+/// less time than that nobody is asked any more.
 const SHORTEST_HOP: Span = Span::from_micros(250_000);
 
 /// The most that is remembered of what brokers said.
@@ -52,8 +53,15 @@ impl Broker {
         if !self.passes_to(to) {
             return Err(no("nothing is passed on to that broker"));
         }
-        let until = self.waits_until(now, record, tried);
-        if until <= now { Err(no("no time is left")) } else { Ok(until) }
+        if !Self::has_time_to_pass(now, record) {
+            return Err(no("no time is left"));
+        }
+        Ok(self.waits_until(now, record, tried))
+    }
+
+    /// Whether another broker could still answer in time.
+    pub(in crate::broker) fn has_time_to_pass(now: Time, record: &Record) -> bool {
+        record.answer_by.since(now) >= SHORTEST_HOP
     }
 
     /// The part of the time left that the next broker gets: as much as each of those that may be asked after it, without

@@ -265,7 +265,10 @@ impl Check<'_> {
     fn brokers_of(&self, plan: &Plan, rules: &Rules) -> Checked<BTreeMap<Name, Broker>> {
         let RawForward { accept, reach: far, advertise } = &rules.forward;
         let accept = accept.clone().unwrap_or(RawAccepted::Whether(true)).accepted();
-        let sharing = rules.share.map_or_else(Sharing::default, |RawSharing(sharing)| sharing);
+        let sharing = match rules.share {
+            Some(RawSharing(sharing)) => sharing,
+            None => Sharing { term: rules.delegation, ..Sharing::default() },
+        };
         let (reach, search) = (far.reach(self.sources)?, far.search);
         let advertise = tenure_config::advertise(advertise.as_ref(), self.sources)?;
         let broker = |peers| Broker {
