@@ -1,5 +1,6 @@
 //! What a broker shows its mapper.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -290,8 +291,9 @@ impl View {
     }
 
     /// The brokers that an open request may be passed on to, in the order in which they are to be asked: each with how
-    /// many hops away it has [told of room](KnownNeighbour::promises), if that counts. Those come before others, and
-    /// who was heard before who was not. The silent are left out.
+    /// many hops away it has [told of room](KnownNeighbour::promises), if that counts. Those come before others, of the same
+    /// distance first who has [most of it](KnownNeighbour::spare), and who was heard before who was not. The silent are
+    /// left out.
     pub fn routes(&self, request: &Request) -> Vec<(&KnownNeighbour, Option<u8>)> {
         let route = self.index.routes.get(&request.id).filter(|(_, hops)| *hops > 0);
         let Some(&(ref tried, within)) = route else { return Vec::new() };
@@ -305,7 +307,12 @@ impl View {
         };
         let mut routes: Vec<_> = left.map(|who| (who, hint(who))).collect();
         let unheard = |who: &KnownNeighbour| who.liveness == Liveness::Unknown;
-        routes.sort_by_key(|(who, hops)| (hops.unwrap_or(u8::MAX), unheard(who)));
+        let spare = |who: &KnownNeighbour, hops: Option<u8>| {
+            hops.map_or(0, |hops| who.spare(request.preferred(), request.latest, hops))
+        };
+        routes.sort_by_cached_key(|&(who, hops)| {
+            (hops.unwrap_or(u8::MAX), unheard(who), Reverse(spare(who, hops)))
+        });
         routes
     }
 

@@ -234,6 +234,9 @@ fn room_is_counted_by_hops_for_what_suits() {
     assert_eq!(of(&known, &[units(2)]), Some(1));
     assert_eq!(of(&known, &[units(3)]), Some(2));
     assert_eq!(of(&known, &[units(2), units(4)]), Some(2));
+    let spare = |items: &[Item], hops| known.spare(items, Time::from_secs(50), hops);
+    assert_eq!([spare(&[units(1)], 1), spare(&[units(1)], 2), spare(&[units(3)], 2)], [2, 4, 1]);
+    assert_eq!([spare(&[units(1), units(4)], 2), spare(&[units(3)], 1)], [1, 0]);
     assert_eq!(of(&known, &[Item::new(Name::literal("disk"), std::num::NonZeroU32::MIN)]), None);
 
     // Some are free, nobody says how many; none is free before an instant.

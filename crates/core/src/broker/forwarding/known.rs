@@ -76,14 +76,28 @@ impl KnownNeighbour {
         hops.collect::<Option<Vec<u8>>>()?.into_iter().max()
     }
 
+    /// For how many times these items it promises room by `latest` within so many hops: the more, the likelier some of it
+    /// is still there.
+    pub fn spare<'a>(
+        &self,
+        items: impl IntoIterator<Item = &'a Item>,
+        latest: Time,
+        hops: u8,
+    ) -> u32 {
+        let needed = items.into_iter().filter(|item| !item.optional && item.joins().is_none());
+        let times = needed.map(|item| self.units_within(item, latest, hops) / item.min_units.get());
+        times.min().unwrap_or(0)
+    }
+
+    fn units_within(&self, item: &Item, latest: Time, hops: u8) -> u32 {
+        let near = self.entries.iter().filter(|entry| entry.hops <= hops && entry.suits(item));
+        near.fold(0_u32, |sum, entry| sum.saturating_add(room(entry, latest)))
+    }
+
     /// Within how many hops there is room for an item.
     fn room_for(&self, item: &Item, latest: Time) -> Option<u8> {
-        let fitting = || self.entries.iter().filter(|entry| entry.suits(item));
-        (1..=FURTHEST).find(|hops| {
-            let near = fitting().filter(|entry| entry.hops <= *hops);
-            let units = near.fold(0_u32, |sum, entry| sum.saturating_add(room(entry, latest)));
-            units >= item.min_units.get()
-        })
+        let enough = |hops: &u8| self.units_within(item, latest, *hops) >= item.min_units.get();
+        (1..=FURTHEST).find(enough)
     }
 }
 
