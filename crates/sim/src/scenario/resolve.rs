@@ -457,6 +457,13 @@ impl Check<'_> {
             requests: Arc::default(),
             broker,
         };
+        self.followed(name, &manager)?;
+        let manager = self.modelled(name, manager)?;
+        self.submissions(name, manager)
+    }
+
+    /// A workload that its mapper has to do with.
+    fn followed(&self, name: &Spanned<Name>, manager: &ServiceManager) -> Checked<()> {
         let drawn = matches!(manager.workload, Workload::CoAllocation(_));
         if manager.lacks_experiments() && !drawn {
             let message = format!("the mapper `experiments` of `{name}` has no requests");
@@ -468,13 +475,12 @@ impl Check<'_> {
             let help = "choose `mapper = { name = \"experiments\" }` for it";
             return self.refuse(name.span(), message, help);
         }
-        if users && manager.mapper.name == "adaptive" {
+        if manager.has_users() && manager.mapper.name == "adaptive" {
             let message = format!("the mapper `adaptive` of `{name}` follows no requests of users");
             let help = "leave out its `mapper`: users ask for themselves";
             return self.refuse(name.span(), message, help);
         }
-        let manager = self.modelled(name, manager)?;
-        self.submissions(name, manager)
+        Ok(())
     }
 
     /// Jobs come from a log, and count from when they were submitted.

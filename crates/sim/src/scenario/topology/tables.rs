@@ -77,10 +77,10 @@ pub(in crate::scenario) fn rows<T: DeserializeOwned>(text: &str) -> Result<Vec<(
 
 /// What is wrong, without the place, which is said before.
 fn cause(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
-        _ => error.to_string(),
+    if let csv::ErrorKind::Deserialize { err, .. } = error.kind() {
+        return err.to_string();
     }
+    error.to_string()
 }
 
 #[cfg(test)]
