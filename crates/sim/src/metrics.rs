@@ -25,7 +25,7 @@ use delays::Delays;
 use experiments::Experiments;
 pub use experiments::{Compute, ComputeSite};
 use moves::Moves;
-use network::Network;
+use network::NetworkFigures;
 use service_manager::{Anomalies, Guest, Sums};
 use site_authority::{Lent, Site};
 
@@ -41,7 +41,7 @@ pub(crate) struct Metrics {
     missed: BTreeSet<LinkHash>,
     experiments: Option<Experiments>,
     moves: Moves,
-    network: Option<Network>,
+    network: Option<NetworkFigures>,
 }
 
 impl Metrics {
@@ -73,7 +73,7 @@ impl Metrics {
 
     /// The same, with what becomes of requests in a network of brokers. Members have these ids.
     pub(crate) fn with_network(mut self, ids: Vec<ActorId>) -> Self {
-        self.network = Some(Network::of(ids, &self.capacity));
+        self.network = Some(NetworkFigures::of(ids, &self.capacity));
         self
     }
 
@@ -176,7 +176,7 @@ impl Metrics {
         report.cost = cost.to_string();
         report.fidelity = if leased > 0 { joined as f64 / leased as f64 } else { 1.0 };
         report.experiments = self.experiments.as_ref().map(Experiments::report);
-        report.network = self.network.as_ref().map(Network::report);
+        report.network = self.network.as_ref().map(NetworkFigures::report);
         self.fill_types(report);
         report.mean_wait_s = waited as f64 / 1e6 / waits.max(1) as f64;
     }

@@ -6,6 +6,7 @@ use rand::RngExt as _;
 use tenure_core::model::time::{Span, Time};
 use tenure_core::wire::message::Sequence;
 
+use crate::participants::roster;
 use crate::random::{Chance, Purpose};
 use crate::scenario::{self, Cut, Delay, Links, Scenario};
 
@@ -36,7 +37,9 @@ pub struct Packet {
 impl Network {
     /// The network of a scenario.
     pub fn of(scenario: &Scenario) -> Self {
-        let nodes = scenario.links.nodes.values().copied().collect();
+        let places = &scenario.links.nodes;
+        let nodes = roster(scenario).into_iter().filter_map(|(name, _)| places.get(&name).copied());
+        let nodes = nodes.collect();
         let network = Self::new(Chance::new(scenario.seed), &scenario.network);
         Self { links: scenario.links.clone(), nodes, ..network }
     }

@@ -216,7 +216,8 @@ pub fn assemble(
     Ok(parts)
 }
 
-fn roster(scenario: &Scenario) -> Vec<(Name, Role)> {
+/// All actors, in the order of their names: so they are numbered.
+pub(crate) fn roster(scenario: &Scenario) -> Vec<(Name, Role)> {
     let sites = scenario.sites.keys().map(|name| (name.clone(), Role::SiteAuthority));
     let brokers = scenario.brokers.keys().map(|name| (name.clone(), Role::Broker));
     let managers =

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use super::forwarding::{KnownNeighbour, Liveness, Route, Search, Tried};
+use super::forwarding::{KnownNeighbour, Liveness, Route, Search, Tried, may_pass};
 use super::machine;
 use super::needs::{KnownNeed, ServiceId};
 use super::orders::OpenOrder;
@@ -60,9 +60,19 @@ pub(super) struct Index {
     /// What can be cut from, by type, then by site name and account.
     sources: OrdMap<Name, OrdMap<(Name, AccountId), Listed>>,
     grants: OrdMap<LinkHash, Grant>,
-    /// For the open requests that may be passed on, or were: what was tried, and how many times they may be passed on
-    /// from here, one after the other.
-    routes: OrdMap<RequestId, (Arc<Tried>, u8)>,
+    /// Of the open requests those that may be passed on, or were.
+    routes: OrdMap<RequestId, OpenRoute>,
+}
+
+/// What the mapper is shown of the way of an open request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct OpenRoute {
+    /// What was tried.
+    tried: Arc<Tried>,
+    /// How many times it may be passed on from here, one after the other.
+    hops: u8,
+    /// When its answer is due.
+    answer_by: Time,
 }
 
 /// A [`Listed`] source with what it is listed by.
@@ -177,23 +187,11 @@ impl Broker {
             totals: self.state.totals.clone(),
             free: self.state.ledger.levels().clone(),
             tokens: self.state.ledger.tokens().clone(),
-            index: self.index_at(now),
+            index: self.index.clone(),
             services: self.of_services(now),
             neighbours: Arc::new(self.known_neighbours(now)),
             search: self.search,
         })
-    }
-
-    /// What is shown at an instant: a request with too little time left is not passed on any more.
-    fn index_at(&self, now: Time) -> Index {
-        let mut index = self.index.clone();
-        for (id, (tried, _)) in &self.index.routes {
-            let record = self.state.requests.get(id);
-            if record.is_none_or(|record| !Self::has_time_to_pass(now, record)) {
-                index.routes.insert(*id, (Arc::clone(tried), 0));
-            }
-        }
-        index
     }
 
     fn of_services(&self, now: Time) -> OfServices {
@@ -293,10 +291,11 @@ impl View {
     /// The brokers that an open request may be passed on to, in the order in which they are to be asked: each with how
     /// many hops away it has [told of room](KnownNeighbour::promises), if that counts. Those come before others, of the same
     /// distance first who has [most of it](KnownNeighbour::spare), and who was heard before who was not. The silent are
-    /// left out.
+    /// left out, and with too little time left everybody is.
     pub fn routes(&self, request: &Request) -> Vec<(&KnownNeighbour, Option<u8>)> {
-        let route = self.index.routes.get(&request.id).filter(|(_, hops)| *hops > 0);
-        let Some(&(ref tried, within)) = route else { return Vec::new() };
+        let route = self.index.routes.get(&request.id);
+        let route = route.filter(|route| route.hops > 0 && may_pass(self.now, route.answer_by));
+        let Some(&OpenRoute { ref tried, hops: within, .. }) = route else { return Vec::new() };
         let may_answer = self.neighbours.iter().filter(|who| who.liveness.may_answer());
         let left = may_answer.filter(|who| !tried.asked.contains(&who.broker));
         let hint = |who: &KnownNeighbour| match self.search {
@@ -318,7 +317,7 @@ impl View {
 
     /// What other brokers said of an open request.
     pub fn tried(&self, request: RequestId) -> Option<&Tried> {
-        self.index.routes.get(&request).map(|(tried, _)| &**tried)
+        self.index.routes.get(&request).map(|route| &*route.tried)
     }
 
     /// The brokers that requests are passed on to, by name.
@@ -391,7 +390,7 @@ impl Index {
         for record in state.requests.values() {
             if let machine::State::Open { request, .. } = &record.state {
                 index.opened(record.came_at, Arc::clone(request));
-                index.routed(request.id, record.route.as_ref());
+                index.routed(request.id, record.shown_route());
             }
         }
         for issued in state.issued.values() {
@@ -449,13 +448,13 @@ impl Index {
         self.requests.insert(came_at, request);
     }
 
-    /// What was tried for an open request, if it may be passed on.
-    pub(super) fn routed(&mut self, id: RequestId, route: Option<&Route>) {
+    /// What was tried for an open request, and when its answer is due, if it may be passed on.
+    pub(super) fn routed(&mut self, id: RequestId, route: Option<(&Route, Time)>) {
         match route {
-            Some(route) => {
+            Some((route, answer_by)) => {
                 let hops = route.open().map_or(0, |_| route.hops);
-                let shown = (Arc::clone(&route.tried), hops);
-                self.routes.insert(id, shown);
+                let tried = Arc::clone(&route.tried);
+                self.routes.insert(id, OpenRoute { tried, hops, answer_by });
             }
             None => {
                 self.routes.remove(&id);
@@ -572,7 +571,7 @@ struct Plain {
     #[serde(default)]
     search: Search,
     #[serde(default)]
-    routes: Vec<(RequestId, (Arc<Tried>, u8))>,
+    routes: Vec<(RequestId, OpenRoute)>,
 }
 
 impl From<View> for Plain {

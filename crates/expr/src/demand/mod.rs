@@ -18,14 +18,15 @@
 //! alternative = bundle { "," bundle } ;                   (* all of them *)
 //! bundle      = item | "(" item { "," item } ")" ;        (* together, from one stack *)
 //! item        = [ "optional" ] [ units ] kind { condition | offset } ;   (* at most one of each *)
-//! units       = count [ ".." count ] ;                    (* at least, and at most *)
-//! condition   = "where" "'" expression "'" ;
+//! units       = count [ ".." count ] ;                    (* at least, and at most; one without it *)
+//! condition   = "where" ( "'" expression "'" | expression ) ;
 //! offset      = "after" duration ;                        (* from the start of the lease *)
 //! kind        = ( a-z | 0-9 ) { a-z | 0-9 | "." | "_" | "-" } ;
 //! ```
 //!
 //! The expression follows the grammar of [`Expr`], which never needs a single quote: in a text one is
-//! written `\u{27}`. Without quotes it ends before a comma, bar or parenthesis that is not its own, and before `after`. `optional`, `where` and `after` are no kinds.
+//! written `\u{27}`. Without quotes it ends before a comma, bar or parenthesis that is not its own, and before
+//! `after`. `optional`, `where` and `after` are no kinds.
 
 mod parse;
 

@@ -47,10 +47,12 @@ pub(super) fn demand(source: &str) -> Result<Demand, ParseError> {
         .map_err(|bad| ParseError::new(source, 0..source.len(), bad.to_string()))
 }
 
-/// Whether a condition without quotes begins here.
-fn is_bare(before: &[Token<'_>], rest: &str) -> bool {
+/// The condition without quotes that begins here, if one does.
+fn bare<'a>(before: &[Token<'_>], rest: &'a str) -> Option<&'a str> {
     let behind_where = before.last().is_some_and(|last| last.kind == TokenKind::Word("where"));
-    behind_where && !rest.starts_with('\'') && condition_len(rest) > 0
+    let may_begin = behind_where && !rest.starts_with('\'');
+    let bare = may_begin.then(|| &rest[..condition_len(rest)]);
+    bare.filter(|bare| !bare.is_empty())
 }
 
 /// How long the condition is with which `rest` begins. A comma, a bar or a parenthesis that is not its own ends it,
@@ -81,7 +83,8 @@ fn quoted_len(rest: &str, quote: char) -> usize {
         if c == quote {
             return at + 1;
         }
-        if c == '\\' {
+        // A name between backticks has no escapes.
+        if c == '\\' && quote == '"' {
             chars.next();
         }
     }
@@ -96,15 +99,16 @@ fn tokens(source: &str) -> Result<Vec<Token<'_>>, ParseError> {
     let (mut tokens, mut at) = (Vec::new(), 0);
     while let Some(c) = source[at..].chars().next() {
         let rest = &source[at..];
+        if matches!(c, ' ' | '\t' | '\r' | '\n') {
+            at += 1;
+            continue;
+        }
+        if let Some(bare) = bare(&tokens, rest) {
+            tokens.push(Token { kind: TokenKind::Bare(bare), span: at..at + bare.len() });
+            at += bare.len();
+            continue;
+        }
         let (kind, len) = match c {
-            ' ' | '\t' | '\r' | '\n' => {
-                at += 1;
-                continue;
-            }
-            _ if is_bare(&tokens, rest) => {
-                let bare = &rest[..condition_len(rest)];
-                (TokenKind::Bare(bare), bare.len())
-            }
             '(' | ')' | ',' | '|' => (TokenKind::Mark(c), 1),
             '\'' => match rest[1..].split_once('\'') {
                 Some((inside, _)) => (TokenKind::Quoted(inside), inside.len() + 2),

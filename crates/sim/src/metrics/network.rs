@@ -24,7 +24,7 @@ const ADVERTS: [&str; 2] = ["advert", "advert-wanted"];
 
 /// The figures of a network in the making.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(super) struct NetworkFigures {
     /// The id of each member.
     ids: Vec<ActorId>,
     open: BTreeMap<RequestId, Open>,
@@ -74,7 +74,7 @@ impl Counts {
     }
 }
 
-impl Network {
+impl NetworkFigures {
     pub(super) fn of(ids: Vec<ActorId>, capacity: &Capacity) -> Self {
         let units = |units: u64| i64::try_from(units).unwrap_or(i64::MAX);
         let free = capacity.iter().map(|(resource, of)| (resource.clone(), units(of.units)));
@@ -134,11 +134,27 @@ impl Network {
                 *self.free.entry(resource.clone()).or_default() -= units;
                 self.leases.insert(link.hash(), (resource, units));
             }
+            SiteFact::UnitsReturned(fact) => self.came_back(fact.lease, fact.units.len()),
+            SiteFact::LeaseShrunk(fact) => self.came_back(fact.lease, fact.units.len()),
+            SiteFact::UnitsRecalled(fact) => self.came_back(fact.lease, fact.units.len()),
+            SiteFact::QuantityReturned(fact) => {
+                self.came_back(fact.lease, fact.quantity.get() as usize);
+            }
             SiteFact::LeaseClosed(fact) => {
-                let Some((resource, units)) = self.leases.remove(&fact.lease) else { return };
-                *self.free.entry(resource).or_default() += units;
+                self.came_back(fact.lease, usize::MAX);
+                self.leases.remove(&fact.lease);
             }
             _ => {}
+        }
+    }
+
+    /// So many units of a lease, or all that are left, are free again.
+    fn came_back(&mut self, lease: LinkHash, units: usize) {
+        let Some((resource, left)) = self.leases.get_mut(&lease) else { return };
+        let units = i64::try_from(units).unwrap_or(i64::MAX).min(*left);
+        *left -= units;
+        if let Some(free) = self.free.get_mut(resource) {
+            *free += units;
         }
     }
 

@@ -12,15 +12,17 @@ mod mapper;
 mod preset;
 mod requests;
 mod resolve;
+mod rows;
 mod services;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tenure_config::{BrokerPeers, ConfigError, Override, PluginSpec, Source, Stock};
+use tenure_config::{BrokerPeers, ConfigError, Override, Place, PluginSpec, Source, Stock};
 use tenure_core::broker::forwarding::{Reach, Search};
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
@@ -32,7 +34,7 @@ pub use delay::Delay;
 pub use jobs::LeftOut;
 
 use crate::service::model::Modelled;
-use crate::workload::{CoAllocation, DrawnRequests, Kind, ListedRequest, UserRequest, Wave};
+use crate::workload::{CoAllocation, DrawnRequests, Kind, UserRequest, Wave};
 
 /// One point of a sweep; a scenario without a sweep is a single one.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +76,15 @@ pub struct Scenario {
     pub brokers: BTreeMap<Name, Broker>,
     /// The service managers; at least one.
     pub service_managers: BTreeMap<Name, ServiceManager>,
+}
+
+impl Scenario {
+    /// Whether brokers do something for each other, or users ask them.
+    pub fn has_network(&self) -> bool {
+        let peers = |broker: &Broker| broker.peers != BrokerPeers::default();
+        self.brokers.values().any(peers)
+            || self.service_managers.values().any(ServiceManager::has_users)
+    }
 }
 
 /// How messages are delivered between actors.
@@ -211,13 +222,29 @@ pub enum Workload {
     Requests(RequestSource),
 }
 
+impl Workload {
+    /// Whether users ask, and no mapper does.
+    pub fn has_users(&self) -> bool {
+        matches!(self, Self::Requests(_))
+    }
+}
+
 /// Where the requests of users come from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestSource {
     /// They are drawn.
     Drawn(DrawnRequests),
-    /// They are listed.
-    Listed(Arc<[ListedRequest]>),
+    /// They are listed in a file.
+    Listed(Arc<ListedRequests>),
+}
+
+/// The requests of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRequests {
+    /// Those of each broker, in the order in which they are made.
+    pub by_broker: BTreeMap<Name, Arc<[UserRequest]>>,
+    /// Where the file is named.
+    pub place: Place,
 }
 
 /// A recorded log of demand, still to be read.

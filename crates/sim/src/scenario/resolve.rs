@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tenure_config::{
-    BrokerPeers, ConfigError, MAX_UNITS, NODE, PluginSpec, RawPlugin, RawSharing, RawStock,
-    RawStocks, Sources, StockKind, StockReader, by_actor, even_shares, known_broker, suggestion,
+    BrokerPeers, ConfigError, MAX_UNITS, NODE, PluginSpec, RawPlugin, RawStock, RawStocks, Sources,
+    StockKind, StockReader, by_actor, even_shares, known_broker, suggestion,
 };
 use tenure_core::actor::Role;
 use tenure_core::model::identity::Scheme;
@@ -16,12 +16,11 @@ use tenure_core::wire::message::Message;
 use toml::Spanned;
 
 use super::preset::Preset;
-use super::topology::{RawForward, RawTopology, Rules, Topology};
 use super::{
     Broker, Delay, Links, LogFile, Network, ReadFile, Scenario, ServiceManager, Site, Workload,
     file,
 };
-use crate::workload::{CoAllocation, Kind, Wave, WorkloadError};
+use crate::workload::Kind;
 
 /// The most steps of one emulation.
 const MAX_STEPS: i64 = 10_000_000;
@@ -32,37 +31,25 @@ const MAX_TERM: Span = Span::DAY.times(365_000);
 pub(super) type Checked<T> = Result<T, ConfigError>;
 
 pub(super) fn resolve(
-    file: file::File,
+    mut file: file::File,
     sources: &Sources<'_>,
     read: ReadFile<'_>,
 ) -> Checked<Scenario> {
     let check = Check { sources, read };
-    let (step, horizon) = check.clock(file.step, file.horizon)?;
+    let (step, horizon) = check.clock(file.step.take(), &file.horizon)?;
     let term = check.positive("term", &file.term)?;
     if term > MAX_TERM {
         let message = format!("a term of {term} is longer than {MAX_TERM}");
         return check.refuse(file.term.span(), message, "write a shorter term");
     }
-    let seed = file.seed.unwrap_or(1);
-    let margin = check.margin(file.margin, &file.term)?;
-    let delegation = horizon.plus(term.times(2)).plus(Span::DAY);
-    let given = Given {
-        sites: file.site,
-        brokers: file.broker,
-        service_managers: file.service_manager,
-        capacity: file.capacity,
-        preset: file.preset,
-        workload: file.workload,
-        times: (term, delegation),
+    let margin = check.margin(file.margin.take(), &file.term)?;
+    let (seed, signatures) = (file.seed.unwrap_or(1), file.signatures.unwrap_or(Scheme::Ed25519));
+    let message = std::mem::take(&mut file.message);
+    let times = Times { term, delegation: horizon.plus(term.times(2)).plus(Span::DAY) };
+    let Actors { sites, brokers, service_managers, links, units } = match file.network.take() {
+        Some(network) => check.topology(network, file, (times, seed))?,
+        None => check.listed_actors(file, times)?,
     };
-    let actors = match file.network {
-        Some(network) => {
-            let rules = (file.share, file.forward);
-            check.network_of_brokers((network, rules), given, seed)?
-        }
-        None => check.listed_actors(given, (file.share, file.forward))?,
-    };
-    let Topology { sites, brokers, service_managers, links, units } = actors;
     Ok(Scenario {
         file: sources.name().to_owned(),
         seed,
@@ -70,9 +57,9 @@ pub(super) fn resolve(
         horizon,
         term,
         capacity: units,
-        signatures: file.signatures.unwrap_or(Scheme::Ed25519),
+        signatures,
         margin,
-        network: check.network(file.message)?,
+        network: check.network(message)?,
         links,
         sites,
         brokers,
@@ -80,20 +67,38 @@ pub(super) fn resolve(
     })
 }
 
-/// What a file says of actors.
-struct Given {
-    sites: file::Actors<file::Site>,
-    brokers: file::Actors<file::Broker>,
-    service_managers: file::Actors<file::ServiceManager>,
-    capacity: Option<Spanned<u32>>,
-    preset: Option<Spanned<Preset>>,
-    workload: Option<Spanned<file::Workload>>,
-    /// The term, and the length of a delegation.
-    times: (Span, Span),
+/// All actors of a scenario.
+pub(super) struct Actors {
+    pub(super) sites: BTreeMap<Name, Site>,
+    pub(super) brokers: BTreeMap<Name, Broker>,
+    pub(super) service_managers: BTreeMap<Name, ServiceManager>,
+    /// Where they are.
+    pub(super) links: Links,
+    /// The units of all sites together.
+    pub(super) units: u32,
 }
 
-/// What holds of all brokers of a network.
-type BrokerRules = (Option<Spanned<RawSharing>>, Option<Spanned<RawForward>>);
+/// How long leases are, and delegations unless a site says so.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub(super) term: Span,
+    pub(super) delegation: Span,
+}
+
+/// The mapper of a broker that has none.
+pub(super) fn broker_mapper() -> PluginSpec {
+    PluginSpec::new("fcfs", &[("placement", "even")])
+}
+
+/// The mapper of a site that has none.
+pub(super) fn site_mapper() -> PluginSpec {
+    PluginSpec::new("first-fit", &[])
+}
+
+/// The mapper of a service manager that has none: users ask for themselves.
+pub(super) fn guest_mapper(workload: &Workload) -> PluginSpec {
+    PluginSpec::new(if workload.has_users() { "static" } else { "adaptive" }, &[])
+}
 
 pub(super) struct Check<'a> {
     pub(super) sources: &'a Sources<'a>,
@@ -102,88 +107,45 @@ pub(super) struct Check<'a> {
 
 impl Check<'_> {
     /// The actors that the file lists.
-    fn listed_actors(&self, file: Given, (share, forward): BrokerRules) -> Checked<Topology> {
-        let places = [share.map(|share| share.span()), forward.map(|forward| forward.span())];
-        if let Some(place) = places.into_iter().flatten().next() {
+    fn listed_actors(&self, file: file::File, times: Times) -> Checked<Actors> {
+        let (share, forward) = (file.share.as_ref(), file.forward.as_ref());
+        if let Some(place) = share.map(Spanned::span).or(forward.map(Spanned::span)) {
             let message = "this is for the brokers of a `[network]`";
-            return self.refuse(
-                place,
-                message,
-                "write it as a `peer` of the broker that it is for",
-            );
+            let help = "write it as a `peer` of the broker that it is for";
+            return self.refuse(place, message, help);
         }
         let Some(capacity) = &file.capacity else {
             let help = "set `capacity` to the number of units of all sites";
             return self.refuse(Sources::NOWHERE, "missing field `capacity`", help);
         };
-        self.names(&file.sites, &file.brokers, &file.service_managers)?;
-        let brokers = self.brokers(file.brokers, &file.service_managers, file.preset.as_ref())?;
+        self.names(&file.site, &file.broker, &file.service_manager)?;
+        let brokers = self.brokers(file.broker, &file.service_manager, file.preset.as_ref())?;
         let with_stocks = |(name, mut site): (Spanned<Name>, file::Site)| {
             let stocks = site.take_stocks(name.span());
             (name, site, stocks)
         };
-        let mut given: Vec<_> = file.sites.into_iter().map(with_stocks).collect();
+        let mut given: Vec<_> = file.site.into_iter().map(with_stocks).collect();
         self.fill_units(capacity, given.iter_mut().map(|(.., stocks)| stocks).collect())?;
         let mut sites = BTreeMap::new();
         for (name, site, stocks) in given {
-            let site = self.site(site, stocks, file.times, &brokers)?;
+            let site = self.site(site, stocks, times, &brokers)?;
             sites.insert(name.into_inner(), site);
         }
-        let own_workloads =
-            file.service_managers.values().all(|manager| manager.workload.is_some());
+        let own_workloads = file.service_manager.values().all(|of| of.workload.is_some());
         if let (Some(workload), true) = (&file.workload, own_workloads) {
             let message =
                 "every service manager has a workload of its own, so this one is never used";
             let help = "remove it, or the workload of a service manager";
             return self.refuse(workload.span(), message, help);
         }
-        let place = file.workload.as_ref().map_or(Sources::NOWHERE, Spanned::span);
         let workload = self.workload(file.workload.map(Spanned::into_inner).unwrap_or_default())?;
         let mut service_managers = BTreeMap::new();
-        for (name, manager) in file.service_managers {
+        for (name, manager) in file.service_manager {
             let manager = self.service_manager(&name, manager, &sites, &brokers, &workload)?;
             service_managers.insert(name.into_inner(), manager);
         }
-        let with_users = service_managers.values().filter(|manager| manager.has_users());
-        self.asked(place, &workload, &with_users.map(|manager| &manager.home).collect())?;
         let (links, units) = (Links::default(), *capacity.get_ref());
-        Ok(Topology { sites, brokers, service_managers, links, units })
-    }
-
-    /// The actors of a network.
-    fn network_of_brokers(
-        &self,
-        (network, (share, forward)): (Spanned<RawTopology>, BrokerRules),
-        file: Given,
-        seed: u64,
-    ) -> Checked<Topology> {
-        let named =
-            file.sites.keys().chain(file.brokers.keys()).chain(file.service_managers.keys());
-        if let Some(named) = named.map(Spanned::span).min_by_key(|span| span.start) {
-            let message = "a `[network]` has all its actors, and no others are listed";
-            return self.refuse(named, message, "leave out `[network]`, or the listed actors");
-        }
-        if let Some(capacity) = &file.capacity {
-            let message = "the sites of a `[network]` say how many units there are";
-            return self.refuse(capacity.span(), message, "leave out `capacity`");
-        }
-        if let Some(preset) = &file.preset {
-            let message = "the brokers of a `[network]` move no units between services";
-            return self.refuse(preset.span(), message, "leave out `preset`");
-        }
-        let place = file.workload.as_ref().map_or(Sources::NOWHERE, Spanned::span);
-        let workload = self.workload(file.workload.map(Spanned::into_inner).unwrap_or_default())?;
-        let rules = Rules {
-            share: share.map(Spanned::into_inner),
-            forward: forward.map(Spanned::into_inner).unwrap_or_default(),
-            delegation: file.times.1,
-            workload: workload.clone(),
-            seed,
-        };
-        let topology = self.topology(network, rules)?;
-        let homes = topology.service_managers.values().map(|manager| &manager.home);
-        self.asked(place, &workload, &homes.collect())?;
-        Ok(topology)
+        Ok(Actors { sites, brokers, service_managers, links, units })
     }
 
     /// The text of a file that the scenario names.
@@ -213,7 +175,7 @@ impl Check<'_> {
         Ok(value)
     }
 
-    fn not_negative(&self, key: &str, span: &Spanned<Span>) -> Checked<Span> {
+    pub(super) fn not_negative(&self, key: &str, span: &Spanned<Span>) -> Checked<Span> {
         let value = *span.get_ref();
         if value < Span::ZERO {
             let help = "write a length of time of at least zero, such as \"1s\"";
@@ -231,8 +193,8 @@ impl Check<'_> {
         Ok(value.into_inner())
     }
 
-    fn clock(&self, step: Option<Spanned<Span>>, horizon: Spanned<Span>) -> Checked<(Span, Span)> {
-        let length = self.positive("horizon", &horizon)?;
+    fn clock(&self, step: Option<Spanned<Span>>, horizon: &Spanned<Span>) -> Checked<(Span, Span)> {
+        let length = self.positive("horizon", horizon)?;
         let step = step.map_or(Ok(Span::MINUTE.times(5)), |step| self.positive("step", &step))?;
         if length < step {
             let message = format!("a horizon of {length} holds no step of {step}");
@@ -329,12 +291,11 @@ impl Check<'_> {
         managers: &file::Actors<file::ServiceManager>,
         preset: Option<&Spanned<Preset>>,
     ) -> Checked<BTreeMap<Name, Broker>> {
-        let default = || PluginSpec::new("fcfs", &[("placement", "even")]);
         let names: Vec<Name> = brokers.keys().map(|name| name.get_ref().clone()).collect();
         let mut resolved = BTreeMap::new();
         for (name, broker) in brokers {
             let given = broker.mapper.is_some();
-            let mapper = self.mapper(broker.mapper, default())?;
+            let mapper = self.mapper(broker.mapper, broker_mapper())?;
             let mapper = match preset {
                 Some(preset) => self.preset(preset, given.then_some(mapper))?,
                 None => mapper,
@@ -362,7 +323,7 @@ impl Check<'_> {
         &self,
         site: file::Site,
         stocks: RawStocks,
-        (term, delegation): (Span, Span),
+        Times { term, delegation }: Times,
         brokers: &BTreeMap<Name, Broker>,
     ) -> Checked<Site> {
         let mut named = stocks.each().filter_map(|stock| stock.brokers.as_ref());
@@ -389,7 +350,7 @@ impl Check<'_> {
             teardown: site.teardown.unwrap_or(Delay::ZERO),
             failure: self.probability("failure", site.failure)?,
             quarantine_after: site.quarantine_after,
-            mapper: self.mapper(site.mapper, PluginSpec::new("first-fit", &[]))?,
+            mapper: self.mapper(site.mapper, site_mapper())?,
             mapper_delay: self.mapper_delay(site.mapper_delay.as_ref())?,
         })
     }
@@ -422,17 +383,15 @@ impl Check<'_> {
             Some(workload) => self.workload(workload)?,
             None => workload.clone(),
         };
-        let users = matches!(workload, Workload::Requests(_));
-        if !users {
+        if !workload.has_users() {
             self.offered(&resource, span, &broker, (sites, brokers))?;
         }
         let services = self.services(manager.service)?;
-        let default = match (services.is_empty(), users) {
-            (false, _) => "slo",
-            (true, true) => "static",
-            (true, false) => "adaptive",
+        let default = match services.is_empty() {
+            false => PluginSpec::new("slo", &[]),
+            true => guest_mapper(&workload),
         };
-        let mapper = self.mapper(manager.mapper, PluginSpec::new(default, &[]))?;
+        let mapper = self.mapper(manager.mapper, default)?;
         let leave_before = match &manager.leave_before {
             Some(span) => self.not_negative("leave-before", span)?,
             None => Span::ZERO,
@@ -448,11 +407,7 @@ impl Check<'_> {
             peak,
             workload,
             services,
-            at_hand: sites
-                .values()
-                .flat_map(|site| site.lent(&broker))
-                .map(|(r, _)| r.clone())
-                .collect(),
+            at_hand: lent_types(&broker, sites),
             home: broker.clone(),
             requests: Arc::default(),
             broker,
@@ -559,131 +514,13 @@ impl Check<'_> {
     fn mapper_delay(&self, given: Option<&Spanned<Span>>) -> Checked<Span> {
         given.map_or(Ok(Span::ZERO), |delay| self.not_negative("mapper-delay", delay))
     }
+}
 
-    fn workload(&self, given: file::Workload) -> Checked<Workload> {
-        let kind = given.kind.as_ref().map(|kind| *kind.get_ref());
-        if let (Some(settings), true) = (&given.co_allocation, kind != Some(Kind::CoAllocation)) {
-            let message = "these settings are for a workload of another kind";
-            return self.refuse(settings.span(), message, "set `kind = \"co-allocation\"`");
-        }
-        if let (Some(settings), true) = (&given.requests, kind != Some(Kind::Requests)) {
-            let message = "these settings are for a workload of another kind";
-            return self.refuse(settings.span(), message, "set `kind = \"requests\"`");
-        }
-        if kind == Some(Kind::Requests) {
-            return self.requests(given);
-        }
-        match (given.file, kind) {
-            (None, None | Some(Kind::Wave | Kind::CoAllocation)) => {
-                let log_only = "the workload is generated; set `file` to read a log";
-                if let Some(column) = &given.column {
-                    return self.refuse(
-                        column.span(),
-                        "what is generated has no columns",
-                        log_only,
-                    );
-                }
-                if let Some(offset) = &given.offset {
-                    return self.refuse(offset.span(), "what is generated has no offset", log_only);
-                }
-                match kind {
-                    Some(Kind::CoAllocation) => self.co_allocation(given.co_allocation),
-                    _ => self.wave(given.wave).map(Workload::Wave),
-                }
-            }
-            (None, Some(kind)) => {
-                let span = given.kind.map_or(Sources::NOWHERE, |kind| kind.span());
-                let help = "set `file` to its path, or give `--workload FILE`";
-                self.refuse(span, format!("a workload of kind `{kind}` needs a file"), help)
-            }
-            (Some(file), kind) => {
-                let bad =
-                    |error: WorkloadError| self.sources.error(file.span(), error.to_string(), None);
-                if let Some(generated @ (Kind::Wave | Kind::CoAllocation)) = kind {
-                    let span = given.kind.map_or(Sources::NOWHERE, |kind| kind.span());
-                    let message = format!(
-                        "a workload of kind `{generated}` is generated, but the file `{file}` is given"
-                    );
-                    return self.refuse(
-                        span,
-                        message,
-                        "leave out `kind`: it follows from the file",
-                    );
-                }
-                let kind =
-                    kind.map_or_else(|| Kind::of_file_name(file.get_ref()), Ok).map_err(bad)?;
-                let column = self.column(given.column, kind)?;
-                let offset =
-                    given.offset.map_or(Ok(Span::ZERO), |o| self.not_negative("offset", &o))?;
-                Ok(Workload::Log(LogFile { file: file.into_inner(), kind, column, offset }))
-            }
-        }
-    }
-
-    /// Requests of users, in a file or drawn.
-    fn requests(&self, given: file::Workload) -> Checked<Workload> {
-        let unused = given.column.as_ref().map(Spanned::span);
-        if let Some(place) = unused.or_else(|| given.offset.as_ref().map(Spanned::span)) {
-            let message = "requests have neither a column nor an offset";
-            return self.refuse(place, message, "leave out `column` and `offset`");
-        }
-        match (&given.file, given.requests) {
-            (Some(file), None) => self.listed_requests(file),
-            (None, drawn) => self.drawn_requests(drawn),
-            (Some(_), Some(drawn)) => {
-                let help = "leave out `file`, or the settings by which requests are drawn";
-                self.refuse(drawn.span(), "the requests are drawn and in a file", help)
-            }
-        }
-    }
-
-    fn co_allocation(&self, given: Option<Spanned<CoAllocation>>) -> Checked<Workload> {
-        let Some(given) = given else { return Ok(Workload::CoAllocation(CoAllocation::default())) };
-        match given.get_ref().check() {
-            Ok(()) => Ok(Workload::CoAllocation(given.into_inner())),
-            Err((setting, expected)) => {
-                let message = format!("`{setting}` {expected}");
-                self.refuse(
-                    given.span(),
-                    message,
-                    "the others have the defaults of docs/SCENARIOS.md",
-                )
-            }
-        }
-    }
-
-    fn column(&self, column: Option<Spanned<file::Column>>, kind: Kind) -> Checked<Option<String>> {
-        let Some(column) = column else { return Ok(None) };
-        if kind != Kind::Csv {
-            let message = WorkloadError::ColumnNotUsed { kind }.to_string();
-            return self.refuse(column.span(), message, "leave out `column`");
-        }
-        Ok(Some(match column.into_inner() {
-            file::Column::Name(name) => name,
-            file::Column::Number(number) => number.to_string(),
-        }))
-    }
-
-    fn wave(&self, wave: file::Wave) -> Checked<Wave> {
-        let number = |value: &Option<Spanned<f64>>, default| {
-            value.as_ref().map_or((default, Sources::NOWHERE), |v| (*v.get_ref(), v.span()))
-        };
-        let (base, base_span) = number(&wave.base, 0.5);
-        let (amplitude, amplitude_span) = number(&wave.amplitude, 0.4);
-        let (noise, noise_span) = number(&wave.noise, 0.05);
-        let period = wave.period.as_ref().map_or(Span::DAY, |period| *period.get_ref());
-        Wave::new(base, amplitude, period, noise).map_err(|error| {
-            let setting =
-                if let WorkloadError::BadWave { setting, .. } = error { setting } else { "" };
-            let span = match setting {
-                "base" => base_span,
-                "amplitude" => amplitude_span,
-                "noise" => noise_span,
-                _ => wave.period.map_or(Sources::NOWHERE, |period| period.span()),
-            };
-            self.sources.error(span, error.to_string(), None)
-        })
-    }
+/// The types that sites lend to a broker.
+fn lent_types(broker: &Name, sites: &BTreeMap<Name, Site>) -> Vec<Name> {
+    let lent = sites.values().flat_map(|site| site.lent(broker));
+    let types: BTreeSet<&Name> = lent.map(|(resource, _)| resource).collect();
+    types.into_iter().cloned().collect()
 }
 
 /// The units of a type at all sites together.

@@ -1,7 +1,8 @@
 //! Requests of users, drawn or listed: each for units of one or more types, now or never.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use rand::RngExt as _;
 use rand::distr::Distribution as _;
@@ -38,23 +39,23 @@ impl Default for DrawnRequests {
     }
 }
 
-/// A request of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// A row of a file of requests.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ListedRequest {
+pub(crate) struct ListedRequest {
     /// When it is made, from the start of the emulation.
-    pub at: Span,
+    at: Span,
     /// The broker that is asked.
-    pub broker: Name,
+    broker: Name,
     /// The type.
-    pub resource: Name,
+    resource: Name,
     /// How many units.
-    pub units: NonZeroU32,
+    units: NonZeroU32,
     /// For how long.
-    pub duration: Span,
+    duration: Span,
     /// All rows with the same group are one request, which is met as a whole or not at all.
     #[serde(default)]
-    pub group: Option<String>,
+    group: Option<String>,
 }
 
 /// A request as a user makes it.
@@ -138,40 +139,44 @@ impl DrawnRequests {
     }
 }
 
-/// The requests of the guest of each broker, in the order in which they are made.
+/// The requests of each broker in rows with their lines, in the order in which they are made.
 pub(crate) fn by_broker(
-    listed: &[ListedRequest],
-) -> Result<BTreeMap<Name, Vec<UserRequest>>, String> {
-    let mut groups: BTreeMap<&str, UserRequest> = BTreeMap::new();
-    let mut of_group: BTreeMap<&str, &Name> = BTreeMap::new();
+    rows: Vec<(u64, ListedRequest)>,
+) -> Result<BTreeMap<Name, Arc<[UserRequest]>>, String> {
+    if rows.len() > MOST {
+        return Err(format!("they are more than {MOST}"));
+    }
+    let mut groups: BTreeMap<String, (Name, UserRequest)> = BTreeMap::new();
     let mut asked: BTreeMap<Name, Vec<UserRequest>> = BTreeMap::new();
-    for request in listed {
-        let item = (request.resource.clone(), request.units);
-        let Some(group) = request.group.as_deref().filter(|group| !group.is_empty()) else {
-            let (at, duration) = (request.at, request.duration);
-            let alone = UserRequest { at, items: vec![item], duration };
-            asked.entry(request.broker.clone()).or_default().push(alone);
+    for (line, row) in rows {
+        let ListedRequest { at, broker, resource, units, duration, group } = row;
+        if at < Span::ZERO || !duration.is_positive() {
+            return Err(format!("line {line}: a time below zero, or no `duration`"));
+        }
+        let new = UserRequest { at, items: Vec::new(), duration };
+        let Some(group) = group.filter(|group| !group.is_empty()) else {
+            let alone = UserRequest { items: vec![(resource, units)], ..new };
+            asked.entry(broker).or_default().push(alone);
             continue;
         };
-        let new = UserRequest { at: request.at, items: Vec::new(), duration: request.duration };
-        let whole = groups.entry(group).or_insert(new);
-        let broker = *of_group.entry(group).or_insert(&request.broker);
-        if (whole.at, whole.duration, broker) != (request.at, request.duration, &request.broker) {
-            return Err(format!(
-                "the rows of the group `{group}` differ in `at`, `broker` or `duration`"
-            ));
+        let (of, whole) = groups.entry(group.clone()).or_insert((broker.clone(), new));
+        if (whole.at, whole.duration, &*of) != (at, duration, &broker) {
+            let what = "differs from its group in `at`, `broker` or `duration`";
+            return Err(format!("line {line}: a row of `{group}` {what}"));
         }
-        whole.items.push(item);
-    }
-    for (group, request) in groups {
-        let types: BTreeSet<&Name> = request.items.iter().map(|(resource, _)| resource).collect();
-        if types.len() < request.items.len() {
-            return Err(format!("the group `{group}` has a type twice"));
+        if whole.items.iter().any(|(other, _)| *other == resource) {
+            return Err(format!("line {line}: the group `{group}` has `{resource}` twice"));
         }
-        asked.entry(of_group[group].clone()).or_default().push(request);
+        whole.items.push((resource, units));
     }
-    asked.values_mut().for_each(|asked| asked.sort_by_key(|request| request.at));
-    Ok(asked)
+    for (broker, request) in groups.into_values() {
+        asked.entry(broker).or_default().push(request);
+    }
+    let in_order = |(broker, mut asked): (Name, Vec<UserRequest>)| {
+        asked.sort_by_key(|request| request.at);
+        (broker, asked.into())
+    };
+    Ok(asked.into_iter().map(in_order).collect())
 }
 
 #[cfg(test)]
@@ -214,13 +219,19 @@ mod tests {
             duration: Span::HOUR,
             group: group.map(str::to_owned),
         };
+        let read = |rows: &[ListedRequest]| by_broker((2..).zip(rows.iter().cloned()).collect());
         let rows = [row(9, "phone", None), row(1, "phone", Some("x")), row(1, "relay", Some("x"))];
-        let asked = by_broker(&rows).unwrap();
+        let asked = read(&rows).unwrap();
         let asked = &asked[&Name::literal("lab")];
         assert_eq!(asked.iter().map(|request| request.items.len()).collect::<Vec<_>>(), [2, 1]);
-        let differ = by_broker(&[row(1, "phone", Some("x")), row(2, "relay", Some("x"))]);
-        assert!(differ.unwrap_err().contains("`x` differ in `at`"));
-        let twice = by_broker(&[row(1, "phone", Some("x")), row(1, "phone", Some("x"))]);
-        assert!(twice.unwrap_err().contains("has a type twice"));
+        let bad = |rows: &[ListedRequest]| read(rows).unwrap_err();
+        let differs = bad(&[row(1, "phone", Some("x")), row(2, "relay", Some("x"))]);
+        assert_eq!(
+            differs,
+            "line 3: a row of `x` differs from its group in `at`, `broker` or `duration`"
+        );
+        let twice = bad(&[row(1, "phone", Some("x")), row(1, "phone", Some("x"))]);
+        assert_eq!(twice, "line 3: the group `x` has `phone` twice");
+        assert!(bad(&[row(-1, "phone", None)]).starts_with("line 2: a time below zero"));
     }
 }

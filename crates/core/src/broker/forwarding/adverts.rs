@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Neighbour;
 use super::entries::Further;
-use super::known::{KnownNeighbour, Liveness};
+use super::known::{KnownNeighbour, Liveness, after};
 use crate::actor::periodic::Periodic;
 use crate::actor::{Role, dropped};
 use crate::broker::{Broker, Output};
@@ -19,8 +19,7 @@ use crate::model::time::{Span, Time};
 use crate::wire::advert::{Advert, AdvertEntry, Entries, digest};
 use crate::wire::handover::Outcome;
 use crate::wire::message::{Header, Message};
-use crate::wire::refusal::Refusal;
-use crate::wire::request::{Item, Request};
+use crate::wire::request::Request;
 
 /// Who was not heard for so many periods is silent.
 const MISSED: i64 = 3;
@@ -232,22 +231,9 @@ impl Broker {
     pub(super) fn heed(&mut self, from: ActorId, request: &Request, outcome: &Outcome) {
         let Some(heard) = self.adverts.received.get_mut(&from) else { return };
         let Some(entries) = heard.entries() else { return };
-        let mut entries = Vec::clone(entries);
-        match outcome {
-            Outcome::Granted(tickets) => {
-                for (item, ticket) in tickets {
-                    let item = request.items.get(usize::from(*item));
-                    item.into_iter()
-                        .for_each(|item| take(&mut entries, item, ticket.bottom().units.get()));
-                }
-            }
-            Outcome::Refused(Refusal::Busy { resource, earliest, .. }) => {
-                let short = request.preferred().filter(|item| item.resource == *resource);
-                short.for_each(|item| leave_too_few(&mut entries, item, *earliest));
-            }
-            Outcome::Refused(_) | Outcome::Seen => return,
+        if let Some(entries) = after(entries, request, outcome) {
+            heard.since = Some(Arc::new(entries));
         }
-        heard.since = Some(Arc::new(entries));
     }
 
     /// A broker has missed entries. If they were sent just now, they are sent again when the next advert is due.
@@ -273,26 +259,6 @@ impl Broker {
             accepts && self.base.is_known(*who, Role::Broker)
         };
         all.filter(accepts).collect()
-    }
-}
-
-/// So many units of what an item asks for are no longer free, the nearest of them.
-fn take(entries: &mut [AdvertEntry], item: &Item, mut units: u32) {
-    for entry in entries.iter_mut().filter(|entry| entry.suits(item)) {
-        let taken = entry.free.map_or(0, |free| free.min(units));
-        entry.free = entry.free.map(|free| free - taken);
-        units -= taken;
-    }
-}
-
-/// Fewer units are free than an item asks for, until `next`.
-fn leave_too_few(entries: &mut [AdvertEntry], item: &Item, next: Option<Time>) {
-    let mut most = item.min_units.get().saturating_sub(1);
-    for entry in entries.iter_mut().filter(|entry| entry.suits(item)) {
-        let free = entry.free.unwrap_or(0).min(most);
-        most -= free;
-        entry.free = Some(free);
-        entry.next = next.filter(|_| free == 0);
     }
 }
 

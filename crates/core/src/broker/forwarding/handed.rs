@@ -181,11 +181,16 @@ impl Broker {
     pub(in crate::broker) fn show_route(&mut self, id: RequestId) {
         let record = self.state.requests.get(&id);
         let open = record.filter(|record| matches!(record.state, State::Open { .. }));
-        self.index.routed(id, open.and_then(|record| record.route.as_ref()));
+        self.index.routed(id, open.and_then(|record| record.shown_route()));
     }
 }
 
 impl Record {
+    /// The way of the request, and when its answer is due.
+    pub(in crate::broker) fn shown_route(&self) -> Option<(&Route, Time)> {
+        Some((self.route.as_ref()?, self.answer_by))
+    }
+
     /// The broker that has handed the request on, if one has.
     pub(in crate::broker) fn handed_by(&self) -> Option<ActorId> {
         self.route.as_ref().and_then(Route::from)

@@ -8,7 +8,9 @@ use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::time::Time;
 use crate::wire::advert::{AdvertEntry, FURTHEST};
-use crate::wire::request::Item;
+use crate::wire::handover::Outcome;
+use crate::wire::refusal::Refusal;
+use crate::wire::request::{Item, Request};
 
 /// Whether another broker is there, as far as it was heard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,8 +73,7 @@ impl KnownNeighbour {
         items: impl IntoIterator<Item = &'a Item>,
         latest: Time,
     ) -> Option<u8> {
-        let needed = items.into_iter().filter(|item| !item.optional && item.joins().is_none());
-        let hops = needed.map(|item| self.room_for(item, latest));
+        let hops = needed(items).map(|item| self.room_for(item, latest));
         hops.collect::<Option<Vec<u8>>>()?.into_iter().max()
     }
 
@@ -84,8 +85,8 @@ impl KnownNeighbour {
         latest: Time,
         hops: u8,
     ) -> u32 {
-        let needed = items.into_iter().filter(|item| !item.optional && item.joins().is_none());
-        let times = needed.map(|item| self.units_within(item, latest, hops) / item.min_units.get());
+        let times =
+            needed(items).map(|item| self.units_within(item, latest, hops) / item.min_units.get());
         times.min().unwrap_or(0)
     }
 
@@ -101,11 +102,63 @@ impl KnownNeighbour {
     }
 }
 
+/// The items that a request is not met without and that are units of sites.
+fn needed<'a>(items: impl IntoIterator<Item = &'a Item>) -> impl Iterator<Item = &'a Item> {
+    items.into_iter().filter(|item| !item.optional && item.joins().is_none())
+}
+
 /// How many units an entry promises to who can wait until `latest`.
 fn room(entry: &AdvertEntry, latest: Time) -> u32 {
     match entry.free {
         Some(0) => u32::from(entry.next.is_some_and(|next| next <= latest)),
         Some(free) => free,
         None => u32::MAX,
+    }
+}
+
+/// What a broker has by its answer to a request, if that says more than its entries.
+pub(super) fn after(
+    entries: &[AdvertEntry],
+    request: &Request,
+    outcome: &Outcome,
+) -> Option<Vec<AdvertEntry>> {
+    match outcome {
+        Outcome::Granted(tickets) => {
+            let mut entries = entries.to_vec();
+            for (item, ticket) in tickets {
+                if let Some(item) = request.items.get(usize::from(*item)) {
+                    take(&mut entries, item, ticket.bottom().units.get());
+                }
+            }
+            Some(entries)
+        }
+        Outcome::Refused(Refusal::Busy { resource, earliest, .. }) => {
+            let mut entries = entries.to_vec();
+            for item in request.preferred().filter(|item| item.resource == *resource) {
+                leave_too_few(&mut entries, item, *earliest);
+            }
+            Some(entries)
+        }
+        Outcome::Refused(_) | Outcome::Seen => None,
+    }
+}
+
+/// So many units of what an item asks for are no longer free, the nearest of them.
+fn take(entries: &mut [AdvertEntry], item: &Item, mut units: u32) {
+    for entry in entries.iter_mut().filter(|entry| entry.suits(item)) {
+        let taken = entry.free.map_or(0, |free| free.min(units));
+        entry.free = entry.free.map(|free| free - taken);
+        units -= taken;
+    }
+}
+
+/// Fewer units are free than an item asks for, until `next`.
+fn leave_too_few(entries: &mut [AdvertEntry], item: &Item, next: Option<Time>) {
+    let mut most = item.min_units.get().saturating_sub(1);
+    for entry in entries.iter_mut().filter(|entry| entry.suits(item)) {
+        let free = entry.free.unwrap_or(0).min(most);
+        most -= free;
+        entry.free = Some(free);
+        entry.next = next.filter(|_| free == 0);
     }
 }

@@ -12,6 +12,7 @@ mod route;
 
 pub(super) use adverts::Adverts;
 pub use known::{KnownNeighbour, Liveness};
+pub(super) use passing::may_pass;
 pub(super) use route::Route;
 pub use route::Tried;
 
@@ -95,7 +96,8 @@ impl Reach {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Search {
-    /// Those first that have told of room for the request, nearest first; then the others, by name.
+    /// Those first that have told of room for the request, the nearest first and of these the one with most; then the
+    /// others, by name.
     #[default]
     Hints,
     /// By name.

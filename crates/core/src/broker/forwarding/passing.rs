@@ -26,6 +26,11 @@ const SHORTEST_HOP: Span = Span::from_micros(250_000);
 /// The most that is remembered of what brokers said.
 const MAX_TRAIL: usize = 64;
 
+/// Whether another broker could still answer what is due then.
+pub(in crate::broker) fn may_pass(now: Time, answer_by: Time) -> bool {
+    answer_by.since(now) >= SHORTEST_HOP
+}
+
 impl Broker {
     /// Passes an open request on to another broker.
     pub(in crate::broker) fn pass(
@@ -53,15 +58,10 @@ impl Broker {
         if !self.passes_to(to) {
             return Err(no("nothing is passed on to that broker"));
         }
-        if !Self::has_time_to_pass(now, record) {
+        if !may_pass(now, record.answer_by) {
             return Err(no("no time is left"));
         }
         Ok(self.waits_until(now, record, tried))
-    }
-
-    /// Whether another broker could still answer in time.
-    pub(in crate::broker) fn has_time_to_pass(now: Time, record: &Record) -> bool {
-        record.answer_by.since(now) >= SHORTEST_HOP
     }
 
     /// The part of the time left that the next broker gets: as much as each of those that may be asked after it, without

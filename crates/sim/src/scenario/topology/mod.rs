@@ -5,13 +5,12 @@ mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rand::seq::SliceRandom as _;
 use serde::Deserialize;
-use tenure_config::{
-    BrokerPeers, MAX_UNITS, NODE, PluginSpec, RawAccepted, RawReach, RawSharing, Stock, suggestion,
-};
+use tenure_config::{BrokerPeers, MAX_UNITS, NODE, RawAccepted, RawReach, Stock, suggestion};
 use tenure_core::broker::sharing::Sharing;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Attributes;
@@ -21,11 +20,10 @@ use toml::Spanned;
 
 use self::shape::{Edge, EdgeKind, Measures, Shape, edges};
 use self::tables::StockOf;
-use super::resolve::{Check, Checked};
+use super::file::File;
+use super::resolve::{Actors, Check, Checked, Times, broker_mapper, guest_mapper, site_mapper};
 use super::{Broker, Cut, Delay, Links, ServiceManager, Site, Workload};
 use crate::random::{Chance, Purpose};
-
-pub(super) use self::tables::rows;
 
 /// The most brokers of a network.
 const MAX_BROKERS: u32 = 10_000;
@@ -74,60 +72,87 @@ pub(super) struct RawForward {
 }
 
 /// What holds of all brokers, sites and guests of a network.
-pub(super) struct Rules {
-    pub(super) share: Option<RawSharing>,
-    pub(super) forward: RawForward,
+struct Rules {
+    sharing: Sharing,
+    forward: RawForward,
     /// For how long sites delegate.
-    pub(super) delegation: Span,
-    pub(super) workload: Workload,
-    pub(super) seed: u64,
+    delegation: Span,
+    workload: Workload,
 }
 
-/// All actors of a network, and which of them are at one place.
-pub(super) struct Topology {
-    pub(super) sites: BTreeMap<Name, Site>,
-    pub(super) brokers: BTreeMap<Name, Broker>,
-    pub(super) service_managers: BTreeMap<Name, ServiceManager>,
-    pub(super) links: Links,
-    pub(super) units: u32,
+/// The actors of one place by their names.
+struct Home {
+    broker: Name,
+    site: Name,
+    guest: Name,
 }
 
 /// Brokers by their places, with what they do for each other and what their sites have.
 struct Plan {
-    names: Vec<Name>,
+    homes: Vec<Home>,
     edges: Vec<Edge>,
     stock: StockOf,
     central: bool,
 }
 
 impl Check<'_> {
-    /// A network as the file describes it.
-    pub(super) fn topology(&self, raw: Spanned<RawTopology>, rules: Rules) -> Checked<Topology> {
+    /// The actors of a network as the file describes it.
+    pub(super) fn topology(
+        &self,
+        raw: Spanned<RawTopology>,
+        file: File,
+        (times, seed): (Times, u64),
+    ) -> Checked<Actors> {
+        self.nothing_listed(&file)?;
         let (place, raw) = (raw.span(), raw.into_inner());
-        let plan = self.plan(&raw, place.clone(), Chance::new(rules.seed))?;
-        let units: u64 =
-            plan.stock.values().flatten().map(|(_, units)| u64::from(units.get())).sum();
-        let units = u32::try_from(units).ok().filter(|units| *units <= MAX_UNITS);
+        let plan = self.plan(&raw, place.clone(), Chance::new(seed))?;
+        let units = plan.stock.values().flat_map(BTreeMap::values);
+        let units: u64 = units.map(|units| u64::from(units.get())).sum();
+        let units = u32::try_from(units).ok().filter(|units| (1..=MAX_UNITS).contains(units));
         let Some(units) = units else {
-            let message = format!("all sites together have more than {MAX_UNITS} units");
-            return self.refuse(place, message, "emulate a smaller network");
+            let message = format!("all sites together must have 1 to {MAX_UNITS} units");
+            return self.refuse(place, message, "change what they have");
         };
+        let names: Vec<&Name> = plan.homes.iter().map(|home| &home.broker).collect();
         let links = Links {
             nodes: plan.nodes(),
             delay: raw.delay,
-            cuts: raw.cut.iter().map(|cut| self.cut(cut, &plan.names)).collect::<Checked<_>>()?,
+            cuts: raw.cut.iter().map(|cut| self.cut(cut, &names)).collect::<Checked<_>>()?,
+        };
+        let rules = Rules {
+            // Without terms it lasts for as long as what is lent.
+            sharing: file.share.map_or_else(
+                || Sharing { term: times.delegation, ..Sharing::default() },
+                |share| share.into_inner().0,
+            ),
+            forward: file.forward.map(Spanned::into_inner).unwrap_or_default(),
+            delegation: times.delegation,
+            workload: self.workload(file.workload.map(Spanned::into_inner).unwrap_or_default())?,
         };
         let brokers = self.brokers_of(&plan, &rules)?;
         let (sites, service_managers) = (plan.sites(&rules), plan.guests(&rules));
-        Ok(Topology { sites, brokers, service_managers, links, units })
+        Ok(Actors { sites, brokers, service_managers, links, units })
     }
 
-    fn plan(
-        &self,
-        raw: &RawTopology,
-        place: std::ops::Range<usize>,
-        chance: Chance,
-    ) -> Checked<Plan> {
+    /// A network has all its actors.
+    fn nothing_listed(&self, file: &File) -> Checked<()> {
+        let named = file.site.keys().chain(file.broker.keys()).chain(file.service_manager.keys());
+        if let Some(named) = named.map(Spanned::span).min_by_key(|span| span.start) {
+            let message = "a `[network]` has all its actors, and no others are listed";
+            return self.refuse(named, message, "leave out `[network]`, or the listed actors");
+        }
+        if let Some(capacity) = &file.capacity {
+            let message = "the sites of a `[network]` say how many units there are";
+            return self.refuse(capacity.span(), message, "leave out `capacity`");
+        }
+        if let Some(preset) = &file.preset {
+            let message = "the brokers of a `[network]` move no units between services";
+            return self.refuse(preset.span(), message, "leave out `preset`");
+        }
+        Ok(())
+    }
+
+    fn plan(&self, raw: &RawTopology, place: Range<usize>, chance: Chance) -> Checked<Plan> {
         let stock = raw.stock.as_ref().map(|file| self.table(file, tables::stock)).transpose()?;
         let listed = raw.edges.as_ref().map(|file| self.table(file, tables::edges)).transpose()?;
         let ends = listed.iter().flatten().flat_map(|(from, to, _)| [from, to]);
@@ -165,7 +190,31 @@ impl Check<'_> {
             Some(stock) => self.only_listed(raw, stock)?,
             None => self.drawn_stock(raw, &names, chance)?,
         };
-        Ok(Plan { names, edges, stock, central })
+        let plan = Plan { homes: self.homes(names, &place)?, edges, stock, central };
+        let actors = 3 * plan.homes.len() + usize::from(central);
+        if plan.nodes().len() < actors {
+            let message = "two actors would have the same name";
+            let help =
+                format!("name no broker `{CENTRAL}`, nor as `a.site` or `a.guest` of another");
+            return self.refuse(place, message, help);
+        }
+        Ok(plan)
+    }
+
+    /// The actors of each place.
+    fn homes(&self, names: Vec<Name>, place: &Range<usize>) -> Checked<Vec<Home>> {
+        let part = |broker: &Name, what: &str| {
+            Name::new(&format!("{broker}.{what}")).or_else(|bad| {
+                let help =
+                    "give the broker a shorter name, since its site and its guest have it too";
+                self.refuse(place.clone(), bad.to_string(), help)
+            })
+        };
+        let home = |broker: Name| {
+            let (site, guest) = (part(&broker, "site")?, part(&broker, "guest")?);
+            Ok(Home { broker, site, guest })
+        };
+        names.into_iter().map(home).collect()
     }
 
     fn table<T>(
@@ -235,11 +284,11 @@ impl Check<'_> {
         Ok((0..).zip(names).map(of_broker).collect())
     }
 
-    fn cut(&self, cut: &RawCut, names: &[Name]) -> Checked<Cut> {
-        let node = |name: &Spanned<Name>| match names.binary_search(name.get_ref()) {
+    fn cut(&self, cut: &RawCut, names: &[&Name]) -> Checked<Cut> {
+        let node = |name: &Spanned<Name>| match names.binary_search(&name.get_ref()) {
             Ok(place) => Ok(place),
             Err(_) => {
-                let known = names.iter().map(Name::as_str);
+                let known = names.iter().map(|name| name.as_str());
                 let help = suggestion(name.get_ref().as_str(), known);
                 self.refuse(name.span(), format!("no broker `{}`", name.get_ref()), help)
             }
@@ -265,14 +314,10 @@ impl Check<'_> {
     fn brokers_of(&self, plan: &Plan, rules: &Rules) -> Checked<BTreeMap<Name, Broker>> {
         let RawForward { accept, reach: far, advertise } = &rules.forward;
         let accept = accept.clone().unwrap_or(RawAccepted::Whether(true)).accepted();
-        let sharing = match rules.share {
-            Some(RawSharing(sharing)) => sharing,
-            None => Sharing { term: rules.delegation, ..Sharing::default() },
-        };
         let (reach, search) = (far.reach(self.sources)?, far.search);
         let advertise = tenure_config::advertise(advertise.as_ref(), self.sources)?;
         let broker = |peers| Broker {
-            mapper: PluginSpec::new("fcfs", &[("placement", "even")]),
+            mapper: broker_mapper(),
             mapper_delay: Span::ZERO,
             quotas: BTreeMap::new(),
             prices: BTreeMap::new(),
@@ -284,100 +329,91 @@ impl Check<'_> {
         if plan.central {
             return Ok(BTreeMap::from([(Name::literal(CENTRAL), broker(BrokerPeers::default()))]));
         }
-        let mut peers = vec![BrokerPeers::default(); plan.names.len()];
+        let mut peers = vec![BrokerPeers::default(); plan.homes.len()];
         for &Edge { from, to, kind } in &plan.edges {
-            let name = |place: usize| plan.names[place].clone();
+            let name = |place: usize| plan.homes[place].broker.clone();
             match kind {
-                EdgeKind::Share => drop(peers[from].sharings.insert(name(to), sharing)),
+                EdgeKind::Share => drop(peers[from].sharings.insert(name(to), rules.sharing)),
                 EdgeKind::Forward => {
                     peers[from].neighbours.entry(name(to)).or_default().forward = true;
                     peers[to].neighbours.entry(name(from)).or_default().accept.clone_from(&accept);
                 }
             }
         }
-        Ok(plan.names.iter().cloned().zip(peers.into_iter().map(broker)).collect())
+        let names = plan.homes.iter().map(|home| home.broker.clone());
+        Ok(names.zip(peers.into_iter().map(broker)).collect())
     }
 }
 
 impl Plan {
-    fn site(name: &Name) -> Name {
-        part(name, "site")
-    }
-
-    fn guest(name: &Name) -> Name {
-        part(name, "guest")
-    }
-
     /// Where each actor is.
     fn nodes(&self) -> BTreeMap<Name, usize> {
-        let of_broker = |(place, name): (usize, &Name)| {
-            [name.clone(), Self::site(name), Self::guest(name)].map(|name| (name, place))
+        let of_home = |(place, Home { broker, site, guest }): (usize, &Home)| {
+            [broker, site, guest].map(|name| (name.clone(), place))
         };
-        let mut nodes: BTreeMap<_, _> = self.names.iter().enumerate().flat_map(of_broker).collect();
+        let mut nodes: BTreeMap<_, _> = self.homes.iter().enumerate().flat_map(of_home).collect();
         if self.central {
-            nodes.insert(Name::literal(CENTRAL), self.names.len());
+            nodes.insert(Name::literal(CENTRAL), self.homes.len());
         }
         nodes
     }
 
-    /// The broker of a place.
-    fn broker(&self, name: &Name) -> Name {
-        if self.central { Name::literal(CENTRAL) } else { name.clone() }
+    /// The broker that a site lends to and a guest asks.
+    fn broker(&self, home: &Home) -> Name {
+        if self.central { Name::literal(CENTRAL) } else { home.broker.clone() }
     }
 
     fn sites(&self, rules: &Rules) -> BTreeMap<Name, Site> {
-        let stock = |broker: &Name, units: NonZeroU32| Stock {
-            units: units.get(),
-            attributes: Attributes::default(),
-            named: BTreeMap::new(),
-            brokers: BTreeMap::from([(self.broker(broker), units)]),
-            delegation: rules.delegation,
-        };
-        let site = |(broker, types): (&Name, &BTreeMap<Name, NonZeroU32>)| {
-            let stocks =
-                types.iter().map(|(resource, &units)| (resource.clone(), stock(broker, units)));
+        let site = |home: &Home| {
+            let stock = |(resource, &units): (&Name, &NonZeroU32)| {
+                let stock = Stock {
+                    units: units.get(),
+                    attributes: Attributes::default(),
+                    named: BTreeMap::new(),
+                    brokers: BTreeMap::from([(self.broker(home), units)]),
+                    delegation: rules.delegation,
+                };
+                (resource.clone(), stock)
+            };
             let site = Site {
-                stocks: stocks.collect(),
+                stocks: self.stock.get(&home.broker)?.iter().map(stock).collect(),
                 stacks: Stacks::default(),
                 setup: Delay::ZERO,
                 teardown: Delay::ZERO,
                 failure: 0.0,
                 quarantine_after: 0,
-                mapper: PluginSpec::new("first-fit", &[]),
+                mapper: site_mapper(),
                 mapper_delay: Span::ZERO,
             };
-            (Self::site(broker), site)
+            Some((home.site.clone(), site))
         };
-        self.stock.iter().map(site).collect()
+        self.homes.iter().filter_map(site).collect()
     }
 
     fn guests(&self, rules: &Rules) -> BTreeMap<Name, ServiceManager> {
         let all = self.stock.values().flat_map(BTreeMap::keys);
         let some = all.min().cloned().unwrap_or_else(|| Name::literal(NODE));
-        let asks = matches!(rules.workload, Workload::Requests(_));
-        let guest = |name: &Name| {
-            let own = self.stock.get(name);
+        let guest = |home: &Home| {
+            let own = self.stock.get(&home.broker);
             let first = own.and_then(BTreeMap::first_key_value);
-            let (resource, peak) = first
-                .map_or((some.clone(), 0), |(resource, units)| (resource.clone(), units.get()));
             let manager = ServiceManager {
-                broker: self.broker(name),
-                resource,
-                mapper: PluginSpec::new(if asks { "static" } else { "adaptive" }, &[]),
+                broker: self.broker(home),
+                resource: first.map_or(&some, |(resource, _)| resource).clone(),
+                mapper: guest_mapper(&rules.workload),
                 mapper_delay: Span::ZERO,
                 join: Delay::ZERO,
                 leave: Delay::ZERO,
                 leave_before: Span::ZERO,
-                peak,
+                peak: first.map_or(0, |(_, units)| units.get()),
                 workload: rules.workload.clone(),
                 services: BTreeMap::new(),
-                home: name.clone(),
+                home: home.broker.clone(),
                 at_hand: own.iter().flat_map(|own| own.keys().cloned()).collect(),
                 requests: Arc::default(),
             };
-            (Self::guest(name), manager)
+            (home.guest.clone(), manager)
         };
-        self.names.iter().map(guest).collect()
+        self.homes.iter().map(guest).collect()
     }
 }
 
@@ -386,11 +422,6 @@ fn numbered(letter: &str, count: usize) -> Vec<Name> {
     let digits = count.to_string().len();
     let name = |number| Name::new(&format!("{letter}{number:0digits$}"));
     (1..=count).filter_map(|number| name(number).ok()).collect()
-}
-
-/// The name of what belongs to a broker.
-fn part(broker: &Name, what: &str) -> Name {
-    Name::new(&format!("{broker}.{what}")).unwrap_or_else(|_| broker.clone())
 }
 
 /// Edges by the places of their brokers, which are in order.

@@ -1,7 +1,5 @@
 //! Which brokers lend to which and pass requests on to which, by a shape.
 
-use std::fmt;
-
 use rand::seq::SliceRandom as _;
 use serde::Deserialize;
 
@@ -33,15 +31,6 @@ pub(super) enum EdgeKind {
     Share,
     /// It passes requests on to it.
     Forward,
-}
-
-impl fmt::Display for EdgeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Share => "share",
-            Self::Forward => "forward",
-        })
-    }
 }
 
 /// An edge between two brokers by their places.

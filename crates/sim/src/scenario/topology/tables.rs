@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use csv::{ReaderBuilder, Trim};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tenure_core::model::name::Name;
 
 use super::shape::EdgeKind;
+use crate::scenario::rows::rows;
 
 /// The units of each type at the site of each broker.
 pub(super) type StockOf = BTreeMap<Name, BTreeMap<Name, NonZeroU32>>;
@@ -40,7 +39,9 @@ pub(super) fn edges(text: &str) -> Result<BTreeSet<(Name, Name, EdgeKind)>, Stri
         }
         let (from, to, kind) = (row.from, row.to, row.kind);
         if !edges.insert((from.clone(), to.clone(), kind)) {
-            return Err(format!("line {line}: the edge `{from},{to},{kind}` is there already"));
+            return Err(format!(
+                "line {line}: such an edge from `{from}` to `{to}` is there already"
+            ));
         }
     }
     Ok(edges)
@@ -60,29 +61,6 @@ pub(super) fn stock(text: &str) -> Result<StockOf, String> {
     Ok(stock)
 }
 
-/// The rows behind the header, each with its line.
-pub(in crate::scenario) fn rows<T: DeserializeOwned>(text: &str) -> Result<Vec<(u64, T)>, String> {
-    let mut reader =
-        ReaderBuilder::new().trim(Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
-    let headers = reader.headers().map_err(|error| error.to_string())?.clone();
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(|error| error.to_string())?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let row = record.deserialize(Some(&headers));
-        rows.push((line, row.map_err(|error| format!("line {line}: {}", cause(&error)))?));
-    }
-    Ok(rows)
-}
-
-/// What is wrong, without the place, which is said before.
-fn cause(error: &csv::Error) -> String {
-    if let csv::ErrorKind::Deserialize { err, .. } = error.kind() {
-        return err.to_string();
-    }
-    error.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,7 +78,7 @@ mod tests {
             ),
             (
                 "from,to,kind\na,b,share\na,b,share\n",
-                "line 3: the edge `a,b,share` is there already",
+                "line 3: such an edge from `a` to `b` is there already",
             ),
             ("from,to,kind\na,a,share\n", "line 2: `a` is joined with itself"),
             ("from,kind\na,share\n", "line 2: missing field `to`"),
