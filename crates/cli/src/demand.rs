@@ -133,8 +133,13 @@ impl Logs {
     }
 }
 
+/// Reads files that a scenario in `beside` names.
+pub(crate) fn reader(beside: &Path) -> impl Fn(&str) -> Result<String, String> {
+    move |file| fs::read_to_string(locate(file, beside)).map_err(|error| error.to_string())
+}
+
 /// Where a file is that a scenario in `beside` names.
-pub(crate) fn locate(file: &str, beside: &Path) -> PathBuf {
+fn locate(file: &str, beside: &Path) -> PathBuf {
     let (path, other) = (PathBuf::from(file), beside.join(file));
     if !path.exists() && other.exists() { other } else { path }
 }

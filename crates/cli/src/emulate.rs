@@ -13,7 +13,7 @@ use tenure_sim::scenario::{self, Point};
 
 use crate::Console;
 use crate::args::{EmulateArgs, Format};
-use crate::demand::{Logs, locate};
+use crate::demand::{Logs, reader};
 use crate::error::Error;
 use crate::render;
 use crate::run::{Run, run_all};
@@ -84,8 +84,7 @@ fn points(args: &EmulateArgs) -> Result<Vec<Point>, Error> {
         let file = file.display().to_string();
         overrides.push(Override::text("workload.file", &file, "--workload"));
     }
-    let read = |file: &str| fs::read_to_string(locate(file, beside)).map_err(|e| e.to_string());
-    scenario::parse_with(Source { name: &name, text: &text }, &overrides, &read)
+    scenario::parse_with(Source { name: &name, text: &text }, &overrides, &reader(beside))
         .and_then(|points| check_mappers(&points).map(|()| points))
         .map_err(|error| Error::Config { error: Box::new(error), text })
 }

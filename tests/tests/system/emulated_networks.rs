@@ -143,6 +143,16 @@ const EDGES: (&str, &str) =
     ("edges.csv", "from,to,kind\nlab-a,lab-b,forward\nlab-b,lab-a,forward\n");
 const STOCK: (&str, &str) =
     ("stock.csv", "broker,resource,units\nlab-a,phone,1\nlab-a,relay,1\nlab-b,phone,2\n");
+/// A service manager with requests of its own.
+const LISTED: &str = r#"
+horizon = "4h"
+term = "1h"
+capacity = 1
+[site.north]
+[broker.lab-a]
+[service-manager.guest]
+workload = { kind = "requests", file = "requests.csv" }
+"#;
 const LABS: &str = r#"
 horizon = "4h"
 term = "1h"
@@ -180,6 +190,23 @@ fn brokers_stock_and_requests_come_from_files() {
 }
 
 #[test]
+fn each_message_takes_as_long_as_between_the_places_of_its_ends() {
+    // A guest whose broker is in the middle, without a site, and before the others by name.
+    let edges = ("edges.csv", "from,to,kind\na,c,forward\nb,c,forward\n");
+    let stock = ("stock.csv", "broker,resource,units\nb,relay,1\nc,phone,1\n");
+    let requests = ("requests.csv", "at,broker,resource,units,duration\n10m,a,phone,1,1h\n");
+    let labs = LABS.replace("20ms", "1s");
+    let run = &complete(&labs, &[edges, stock, requests], &[])[0];
+    assert_eq!((number(run, "grants"), &run["answer_s"]["p99"]), (1, &json!(2.0)), "{run}");
+    let apart = "network.cut=[{ edges = [[\"a\", \"c\"]], from = \"0s\", until = \"4h\" }]";
+    let run = &complete(&labs, &[edges, stock, requests], &[apart])[0];
+    assert_eq!(number(run, "grants"), 0, "{run}");
+    let other = "network.cut=[{ edges = [[\"b\", \"c\"]], from = \"0s\", until = \"4h\" }]";
+    let run = &complete(&labs, &[edges, stock, requests], &[other])[0];
+    assert_eq!(number(run, "grants"), 1, "{run}");
+}
+
+#[test]
 fn what_is_wrong_with_a_network_is_said_with_its_place() {
     let requests = |rows: &str| format!("at,broker,resource,units,duration\n{rows}");
     let fine = requests("0,lab-a,phone,1,1h\n");
@@ -203,6 +230,9 @@ fn what_is_wrong_with_a_network_is_said_with_its_place() {
         (LABS.to_owned(), &requests("0,lab-c,phone,1,1h\n"), EDGES.1, "`lab-c`, which no guest asks"),
         (LABS.to_owned(), &requests("0,lab-a,phone,0,1h\n"), EDGES.1, "`requests.csv`: line 2"),
         (LABS.to_owned(), &fine, "from,to,kind\nlab-a,lab-b,lend\n", "line 2: unknown variant `lend`"),
+        (LABS.to_owned(), &fine, "from,to,kind\nlab-a,lab-a.site,forward\n", "two actors would have the same name"),
+        (LABS.to_owned(), &fine, &*format!("from,to,kind\nlab-a,{},forward\n", "x".repeat(60)), "xx.site"),
+        (LISTED.to_owned(), &requests("0,lab-a,node,1,1h\n0,lab-c,node,1,1h\n"), EDGES.1, "`lab-c`, which no guest asks"),
         (format!("{LABS}\n[site.alpha]\nunits = 1\n"), &fine, EDGES.1, "has all its actors"),
         (LABS.replace("delay", "cut = [{ edges = [[\"lab-a\", \"lab-d\"]], from = \"1h\", until = \"2h\" }]\ndelay"), &fine, EDGES.1, "no broker `lab-d`"),
     ] {

@@ -17,7 +17,7 @@ use tenure_sim::participants::{Driver, Part, Plugins};
 use tenure_sim::scenario::{self, Scenario};
 
 use super::of_fork;
-use crate::demand::locate;
+use crate::demand::reader;
 use crate::error::Error;
 use crate::journal::ForkArgs;
 use crate::keep::SCENARIO;
@@ -351,8 +351,7 @@ fn of_config(error: ConfigError, text: &str) -> Error {
 fn points(path: &Path, text: &str, set: &[Override]) -> Result<Vec<scenario::Point>, Error> {
     let name = path.display().to_string();
     let beside = path.parent().unwrap_or(Path::new(""));
-    let read = |file: &str| fs::read_to_string(locate(file, beside)).map_err(|e| e.to_string());
-    scenario::parse_with(Source { name: &name, text }, set, &read)
+    scenario::parse_with(Source { name: &name, text }, set, &reader(beside))
         .map_err(|error| of_config(error, text))
 }
 
