@@ -231,7 +231,7 @@ fn what_is_wrong_with_a_network_is_said_with_its_place() {
         (LABS.to_owned(), &requests("0,lab-a,phone,0,1h\n"), EDGES.1, "`requests.csv`: line 2"),
         (LABS.to_owned(), &fine, "from,to,kind\nlab-a,lab-b,lend\n", "line 2: unknown variant `lend`"),
         (LABS.to_owned(), &fine, "from,to,kind\nlab-a,lab-a.site,forward\n", "two actors would have the same name"),
-        (LABS.to_owned(), &fine, &*format!("from,to,kind\nlab-a,{},forward\n", "x".repeat(60)), "xx.site"),
+        (LABS.to_owned(), &fine, &*format!("from,to,kind\nlab-a,{},forward\n", "x".repeat(60)), "give the broker a shorter name"),
         (LISTED.to_owned(), &requests("0,lab-a,node,1,1h\n0,lab-c,node,1,1h\n"), EDGES.1, "`lab-c`, which no guest asks"),
         (format!("{LABS}\n[site.alpha]\nunits = 1\n"), &fine, EDGES.1, "has all its actors"),
         (LABS.replace("delay", "cut = [{ edges = [[\"lab-a\", \"lab-d\"]], from = \"1h\", until = \"2h\" }]\ndelay"), &fine, EDGES.1, "no broker `lab-d`"),
