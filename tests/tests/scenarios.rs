@@ -153,6 +153,8 @@ scripts! {
     adverts
     forwarding
     forwarding_answers
+    portions
+    portions_lost
     forged_receipt
     fragile
     group_comes_back

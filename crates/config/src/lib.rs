@@ -7,6 +7,7 @@ mod document;
 mod each;
 mod error;
 mod plugin;
+mod profile;
 mod forwarding;
 mod sharing;
 mod stacks;
@@ -22,6 +23,7 @@ pub use each::{EACH, by_actor};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
 pub use forwarding::{BrokerPeers, RawAccepted, RawBrokerPeer, RawReach, advertise, broker_peers};
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
+pub use profile::{Profile, Profiles, RawProfile, RawProfiles, profiles};
 pub use sharing::{ALL, RawSharing};
 pub use stock::{
     MAX_UNITS, NODE, RawAttributes, RawBrokers, RawStacks, RawStock, RawStocks, RawUnits, Stock,

@@ -22,6 +22,8 @@ mod site_under_attack;
 mod broker_under_attack;
 #[path = "protocol/handed_over.rs"]
 mod handed_over;
+#[path = "protocol/portions.rs"]
+mod portions;
 #[path = "protocol/adverts.rs"]
 mod adverts;
 #[path = "protocol/guest_under_attack.rs"]

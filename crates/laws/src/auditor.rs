@@ -159,6 +159,7 @@ fn tickets_in(fact: &Fact) -> Vec<&Ticket> {
         Fact::Broker(broker::Fact::DelegationTaken(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
+        Fact::Broker(broker::Fact::PortionKept(fact)) => all(&fact.tickets),
         Fact::Broker(broker::Fact::OffersHeld(fact)) => {
             fact.offers.iter().flat_map(|offer| all(offer)).collect()
         }

@@ -82,6 +82,7 @@ impl Check for Checker {
             Fact::RequestRefused(fact) => self.decided(&fact.request, scene.now),
             // How long other brokers take is their load, not this one's.
             Fact::RequestPassed(fact) => self.decided(&fact.request, scene.now),
+            Fact::PortionKept(fact) => self.decided(&fact.request, scene.now),
             _ => {}
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::{Check, Law, Scene, Tally, LawVerdict};
 use tenure_core::model::calendar::Calendar;
 use tenure_core::broker::facts as broker;
 use tenure_core::service_manager::facts as service_manager;
-use tenure_core::broker::machine::State;
+use tenure_core::broker::machine::{State, Tickets};
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::model::identity::ActorId;
 use tenure_core::site_authority::machine::CloseReason;
@@ -225,6 +225,17 @@ impl Check for Checker {
             Fact::OffersHeld(fact) => {
                 let mut tickets = fact.offers.iter().flatten();
                 tickets.try_for_each(|(_, ticket)| self.sold(scene, ticket, tally))
+            }
+            Fact::PortionKept(fact) => {
+                fact.tickets.iter().try_for_each(|(_, ticket)| self.sold(scene, ticket, tally))
+            }
+            Fact::PortionsReleased(fact) => {
+                self.uncut(scene, fact.request, None);
+                Ok(())
+            }
+            Fact::RequestRefused(fact) => {
+                self.uncut(scene, fact.request, None);
+                Ok(())
             }
             Fact::OfferAccepted(fact) => {
                 self.uncut(scene, fact.request, Some(fact.offer));
@@ -546,15 +557,20 @@ impl Checker {
     fn uncut(&mut self, scene: &Scene<'_>, id: RequestId, accepted: Option<u8>) {
         let broker = scene.model.brokers.get(&scene.actor);
         let record = broker.and_then(|broker| broker.requests.get(&id));
-        let Some(State::Held { offers, .. }) = record.map(|record| &record.state) else { return };
-        for (number, offer) in (1u8..).zip(offers) {
-            if Some(number) != accepted {
-                for (_, ticket) in offer {
-                    let link = ticket.bottom();
-                    let whole = (link.units, link.term);
-                    self.free(scene.actor, link.hash(), whole, Time::MIN);
-                }
-            }
+        let state = record.map(|record| &record.state);
+        if let Some(gathered) = state.and_then(State::gathered) {
+            return self.uncut_all(scene.actor, &gathered.own);
+        }
+        let Some(State::Held { offers, .. }) = state else { return };
+        for (_, offer) in (1u8..).zip(offers).filter(|(number, _)| Some(*number) != accepted) {
+            self.uncut_all(scene.actor, offer);
+        }
+    }
+
+    fn uncut_all(&mut self, eyes: ActorId, tickets: &Tickets) {
+        for (_, ticket) in tickets {
+            let link = ticket.bottom();
+            self.free(eyes, link.hash(), (link.units, link.term), Time::MIN);
         }
     }
 

@@ -15,6 +15,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::model::time::Time;
+use tenure_core::wire::portion::PortionOutcome;
 use tenure_core::wire::message::{self, Envelope, Message, Sealed, Sequence};
 use tenure_core::ticket::Ticket;
 
@@ -317,6 +318,11 @@ fn question(message: &Message) -> Option<Hash> {
         Message::Reclaimed { ticket, .. } => codec::encode(ticket),
         Message::Credited { receipts } => codec::encode(receipts),
         Message::HandedBack(back) => codec::encode(&back.request),
+        // What is held is granted, or lapses.
+        Message::PortionBack(back) => {
+            let held = matches!(back.outcome, PortionOutcome::Held { .. });
+            codec::encode(&(back.request, back.round, held))
+        }
         Message::Refused { subject, .. } => codec::encode(subject),
         // Where a request stands in a queue changes, and how a recall does.
         Message::Recall { .. }
@@ -348,6 +354,8 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::HostsChanged { .. }
         | Message::Restate { .. }
         | Message::HandOver(_)
+        | Message::AskPortion(_)
+        | Message::PortionDecided { .. }
         | Message::Advert(_)
         | Message::AdvertWanted
         | Message::Join(_)

@@ -122,6 +122,38 @@ impl Check for Checker {
             Fact::RequestPassed(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::PassAnswered(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::PassLapsed(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionHanded(fact) => {
+                let refused = record(&fact.request).filter(|record| record.word() == "Refused");
+                let round = refused.map(|record| record.portion.as_ref().map_or(0, |of| of.round));
+                if round.is_some_and(|round| round < fact.portion.round) {
+                    self.over.remove(&subject(fact.request));
+                    return Ok(());
+                }
+                self.lives(scene, subject(fact.request), tally)?;
+                let may_return = scene.model.participants.may_return(subject(fact.request));
+                let gone = record(&fact.request).is_none_or(|record| record.forgotten && may_return);
+                tally.check(gone, || {
+                    let (name, id) = (scene.name(), fact.request);
+                    format!("{name} takes a portion of request {id} up again")
+                })
+            }
+            Fact::PortionKept(fact) => {
+                self.lives(scene, subject(fact.request), tally)?;
+                let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);
+                serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
+            }
+            Fact::PortionPassed(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionAnswered(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionReserved(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionsTaken(fact) => {
+                self.lives(scene, subject(fact.request), tally)?;
+                let until = record(&fact.request).and_then(|record| record.held_until());
+                tally.check(until.is_some_and(|until| scene.at < until), || {
+                    format!("{} takes what has lapsed of {}", scene.name(), fact.request)
+                })
+            }
+            Fact::PortionsGranted(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionsReleased(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::TicketsCut(fact) => {
                 self.lives(scene, subject(fact.request), tally)?;
                 let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);

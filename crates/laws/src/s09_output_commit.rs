@@ -17,6 +17,7 @@ use tenure_core::wire::handover::{HandedBack, Handover, Outcome};
 use tenure_core::wire::hosts::{Contest, Hosts};
 use tenure_core::wire::need::Need;
 use tenure_core::wire::message::{Envelope, LeasedUnit, Message, Sealed, Sequence, Subject};
+use tenure_core::wire::portion::{Portion, PortionAsked, PortionBack, PortionOutcome};
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::part::Part;
 use tenure_core::wire::recall::Level;
@@ -216,6 +217,23 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
             let broker = model.brokers.get(&from);
             !binding || broker.is_some_and(|broker| hands_back(broker, back))
         }
+        Message::AskPortion(asked) => {
+            let broker = model.brokers.get(&from);
+            broker.is_some_and(|broker| asks_portion(broker, to, asked))
+        }
+        Message::PortionBack(back) => {
+            let broker = model.brokers.get(&from);
+            !binding || broker.is_some_and(|broker| portion_back(broker, back))
+        }
+        Message::PortionDecided { request, taken, .. } => {
+            let broker = model.brokers.get(&from);
+            let record = broker.and_then(|broker| broker.requests.get(request));
+            let commits = record.is_some_and(|record| match &record.state {
+                AtBroker::Committing { gathered } => gathered.awaited().any(|of| of == to),
+                _ => false,
+            });
+            !taken || commits
+        }
         Message::Join(join) => {
             let asked = (to, join.invitation.invitation.number);
             model.joins.get(&from).is_some_and(|joins| joins.asked.contains(&asked))
@@ -366,6 +384,46 @@ fn hands_over(broker: &BrokerModel, other: ActorId, handover: &Handover) -> bool
         matches!(record.state, AtBroker::Passed { to, until, .. }
             if to == other && until == handover.answer_by)
     })
+}
+
+/// Whether a broker asks another one for the rest of a request.
+fn asks_portion(broker: &BrokerModel, other: ActorId, asked: &PortionAsked) -> bool {
+    let request = asked.handover.sealed.peek().ok().and_then(|envelope| match envelope.message {
+        Message::Request(request) => Some(request.id),
+        _ => None,
+    });
+    let record = request.and_then(|request| broker.requests.get(&request));
+    record.is_some_and(|record| match &record.state {
+        AtBroker::Gathering { gathered, asked: Some((to, until)) } => {
+            let Portion { round, start, units, .. } = &asked.portion;
+            (*to, *until) == (other, asked.handover.answer_by)
+                && (gathered.round, gathered.start) == (*round, *start)
+                && gathered.missing() == *units
+        }
+        _ => false,
+    })
+}
+
+/// Whether a broker has answered so for a portion.
+fn portion_back(broker: &BrokerModel, back: &PortionBack) -> bool {
+    let record = broker.requests.get(&back.request);
+    match (record.map(|record| &record.state), &back.outcome) {
+        (Some(AtBroker::Reserved { gathered, .. }), PortionOutcome::Held { units, .. }) => {
+            gathered.held() == *units
+        }
+        (
+            Some(
+                AtBroker::Granted { tickets, .. }
+                | AtBroker::Returned { tickets }
+                | AtBroker::Brought { tickets },
+            ),
+            PortionOutcome::Granted(told),
+        ) => tickets == told,
+        (Some(AtBroker::Refused { refusal, .. }), PortionOutcome::Refused(told)) => {
+            refusal == told
+        }
+        (_, _) => false,
+    }
 }
 
 /// Whether a broker has answered a request so.

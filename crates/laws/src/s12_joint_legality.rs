@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::model::{Model, NOTHING, Subject};
 use super::{Change, Check, Law, Scene, Tally, LawVerdict};
+use tenure_core::broker::machine::State;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
@@ -36,6 +37,8 @@ struct Joint {
     words: Triple<'static>,
     /// Whether the lease has further tickets at the site.
     extended: bool,
+    /// Whether other brokers have cut tickets for the request, too.
+    shared: bool,
     /// Whether what nobody claimed of the request's tickets is back, reclaimed or recalled.
     reclaimed: bool,
     /// Whether it is over by the site's clock, for its guest too had it looked.
@@ -112,7 +115,8 @@ impl Checker {
     fn allows(&self, model: &Model, joint: &Joint) -> bool {
         let [guest, broker, site] = joint.words;
         let like: &[_] = match broker {
-            "Passed" => &["Open"],
+            "Passed" | "Gathering" | "Committing" => &["Open"],
+            "Granted" | "Returned" if joint.shared => &["Granted", "Returned"],
             "Brought" => &["Granted", "Returned"],
             _ => return self.allows_at_one_broker(model, joint),
         };
@@ -203,7 +207,13 @@ fn joint(model: &Model, now: Time, guest: ActorId, id: LeaseId) -> Option<Joint>
     });
     let rest = guest.rests_given.contains(&id);
     let over = lease.expires_at <= now;
-    Some(Joint { words: [word, at_broker, at_site], extended, reclaimed, over, rest })
+    let shared = record.is_some_and(|record| match &record.state {
+        State::Granted { tickets, .. } | State::Returned { tickets } => {
+            tickets.iter().any(|(_, ticket)| ticket.bottom().issuer != *broker)
+        }
+        _ => false,
+    });
+    Some(Joint { words: [word, at_broker, at_site], extended, shared, reclaimed, over, rest })
 }
 
 #[cfg(test)]

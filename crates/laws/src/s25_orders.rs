@@ -58,6 +58,10 @@ impl Check for Checker {
                 self.cut(scene, fact.request, &fact.tickets);
                 Ok(())
             }
+            Fact::PortionKept(fact) => {
+                self.cut(scene, fact.request, &fact.tickets);
+                Ok(())
+            }
             Fact::OffersHeld(fact) => {
                 fact.offers.iter().for_each(|offer| self.cut(scene, fact.request, offer));
                 Ok(())

@@ -66,6 +66,7 @@ impl Broker {
         match fact {
             Fact::NeedNoted(fact) => self.needs.push((at, fact.guest, fact.need.clone())),
             Fact::TicketsCut(fact) => self.issued(fact.tickets.iter().map(|(_, ticket)| ticket)),
+            Fact::PortionKept(fact) => self.issued(fact.tickets.iter().map(|(_, ticket)| ticket)),
             Fact::OffersHeld(fact) => {
                 let tickets = fact.offers.iter().flatten();
                 self.issued(tickets.map(|(_, ticket)| ticket));

@@ -133,6 +133,9 @@ impl FactIndex {
             | Message::Restate { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::AskPortion(_)
+            | Message::PortionBack(_)
+            | Message::PortionDecided { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Join(_)
@@ -242,6 +245,15 @@ impl FactIndex {
                 self.offered.insert(fact.request);
                 self.held.insert(fact.request, fact.offers.iter().map(hashes).collect());
             }
+            // The model check passes nothing on.
+            broker::Fact::PortionHanded(_)
+            | broker::Fact::PortionKept(_)
+            | broker::Fact::PortionPassed(_)
+            | broker::Fact::PortionAnswered(_)
+            | broker::Fact::PortionReserved(_)
+            | broker::Fact::PortionsTaken(_)
+            | broker::Fact::PortionsGranted(_)
+            | broker::Fact::PortionsReleased(_) => {}
             broker::Fact::OfferAccepted(fact) => self.end_hold(fact.request, Some(fact.offer)),
             broker::Fact::HoldEnded(fact) => self.end_hold(fact.request, None),
             broker::Fact::RequestQueued(_) | broker::Fact::RequestPlanned(_) => {}

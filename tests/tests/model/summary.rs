@@ -157,6 +157,9 @@ fn of_request(broker: &Broker, guest: usize, number: u64) -> LeaseStates {
         broker::State::Brought { tickets } => tickets.len(),
         broker::State::Open { .. }
         | broker::State::Passed { .. }
+        | broker::State::Gathering { .. }
+        | broker::State::Reserved { .. }
+        | broker::State::Committing { .. }
         | broker::State::Held { .. }
         | broker::State::Planned { .. }
         | broker::State::Refused { .. } => 1,

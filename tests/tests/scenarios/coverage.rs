@@ -138,6 +138,8 @@ const POINTS: &[&str] = &[
     "a request is passed on",
     "a request is passed on in a ring",
     "a broker is not heard",
+    "a request is met by several brokers",
+    "portions survive losses and crashes",
     "units are shared",
     "a broker is drained",
     "a renewal cascades",

@@ -369,6 +369,16 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
         Fact::RequestQueued(fact) => {
             format!("{}, {}", names.request(fact.request), waiting(names, &fact.waiting))
         }
+        Fact::PortionKept(fact) => {
+            let (start, until) = (names::clock(fact.start), names::clock(fact.until));
+            let kept = match fact.tickets.is_empty() {
+                true => "nothing".to_owned(),
+                false => tickets(names, &fact.tickets),
+            };
+            let request = names.request(fact.request);
+            let why = because(names, fact.refusal.as_ref());
+            format!("{request}, round {} from {start}: {kept} until {until}{why}", fact.round)
+        }
         Fact::OffersHeld(fact) => {
             let offers = fact.offers.iter().map(|offer| tickets(names, offer)).collect::<Vec<_>>();
             format!(

@@ -234,6 +234,9 @@ impl Participant {
             Fact::Broker(broker::Fact::Requested(fact)) => {
                 self.known.requests.push(fact.request.id)
             }
+            Fact::Broker(broker::Fact::PortionHanded(fact)) => {
+                self.known.requests.push(fact.request);
+            }
             Fact::SiteAuthority(site_authority::Fact::Redeemed(fact)) => {
                 self.known.leases.push(fact.ticket.hash());
             }

@@ -144,6 +144,18 @@ pub fn message(names: &Names, message: &Message) -> String {
         Message::Restate { needs, hosts } => services::restate(needs, hosts),
         Message::HandOver(handover) => sharing::handover(names, handover),
         Message::Advert(advert) => sharing::advert(advert),
+        Message::AskPortion(asked) => {
+            let by = sharing::handover(names, &asked.handover);
+            format!("{}; {by}", sharing::portion(&asked.portion))
+        }
+        Message::PortionBack(back) => {
+            let outcome = sharing::portion_outcome(names, &back.outcome);
+            format!("{}, round {}: {outcome}", names.request(back.request), back.round)
+        }
+        Message::PortionDecided { request, round, taken } => {
+            let decided = if *taken { "taken" } else { "let go" };
+            format!("{}, round {round}: {decided}", names.request(*request))
+        }
         Message::HandedBack(back) => {
             let outcome = sharing::outcome(names, &back.outcome);
             format!("{}: {outcome}", names.request(back.request))

@@ -4,11 +4,13 @@ use tenure_core::actor::Role;
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::facts::{self as broker, NeighbourSet, SharingSet};
 use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach};
+use tenure_core::broker::machine::Tickets;
 use tenure_core::broker::sharing::Sharing;
 use tenure_core::runtime::{AnyActor, Input};
 use tenure_core::wire::advert::{Advert, AdvertEntry, Entries};
 use tenure_core::wire::handover::{Handover, Outcome};
 use tenure_core::wire::message::Message;
+use tenure_core::wire::portion::{Portion, PortionOutcome, Units};
 
 use super::language::{name, of_role};
 use super::names::{Names, clock};
@@ -100,9 +102,73 @@ pub fn describe(names: &Names, fact: &broker::Fact) -> Option<String> {
             format!("{request} by {from}: {outcome}")
         }
         Fact::PassLapsed(fact) => names.request(fact.request),
+        Fact::PortionHanded(_)
+        | Fact::PortionPassed(_)
+        | Fact::PortionAnswered(_)
+        | Fact::PortionReserved(_)
+        | Fact::PortionsTaken(_)
+        | Fact::PortionsGranted(_)
+        | Fact::PortionsReleased(_) => return in_portions(names, fact),
         Fact::SellingSet(fact) => if fact.sells { "sells" } else { "drained" }.to_owned(),
         _ => return None,
     })
+}
+
+/// What a fact about a request that several brokers meet together says.
+fn in_portions(names: &Names, fact: &broker::Fact) -> Option<String> {
+    use broker::Fact;
+    Some(match fact {
+        Fact::PortionHanded(fact) => {
+            let path = fact.handover.path.iter().map(|broker| names.actor(*broker));
+            let path = path.collect::<Vec<_>>().join(", ");
+            format!("{} by {path}: {}", names.request(fact.request), portion(&fact.portion))
+        }
+        Fact::PortionPassed(fact) => {
+            let (to, until) = (names.actor(fact.to), clock(fact.until));
+            format!("{} to {to} until {until} ({})", names.request(fact.request), fact.reason)
+        }
+        Fact::PortionAnswered(fact) => {
+            let (request, from) = (names.request(fact.request), names.actor(fact.from));
+            format!("{request} by {from}: {}", portion_outcome(names, &fact.outcome))
+        }
+        Fact::PortionReserved(fact) => {
+            let why = values::because(names, fact.refusal.as_ref());
+            format!("{}{why}", names.request(fact.request))
+        }
+        Fact::PortionsTaken(fact) => names.request(fact.request),
+        Fact::PortionsGranted(fact) => names.request(fact.request),
+        Fact::PortionsReleased(fact) => {
+            let next = fact.next.map(|next| format!(", again from {}", clock(next)));
+            format!("{}{}", names.request(fact.request), next.unwrap_or_default())
+        }
+        _ => return None,
+    })
+}
+
+/// A portion of a request.
+pub fn portion(portion: &Portion) -> String {
+    let Portion { round, start, units, until } = portion;
+    let (start, until) = (clock(*start), clock(*until));
+    format!("{} from {start} until {until}, round {round}", units_of(units))
+}
+
+/// `3 of item 0, 1 of item 2`
+fn units_of(units: &Units) -> String {
+    let each = units.iter().map(|(item, units)| format!("{units} of item {item}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// What became of a portion.
+pub fn portion_outcome(names: &Names, outcome: &PortionOutcome) -> String {
+    match outcome {
+        PortionOutcome::Held { units, until, refusal } => {
+            let why = values::because(names, refusal.as_ref());
+            format!("holds {} until {}{why}", units_of(units), clock(*until))
+        }
+        PortionOutcome::Granted(all) => granted(names, all),
+        PortionOutcome::Refused(why) => refusal(names, why),
+        PortionOutcome::Seen => "seen".to_owned(),
+    }
 }
 
 fn agreed(names: &Names, fact: &NeighbourSet) -> String {
@@ -148,13 +214,15 @@ fn entry(entry: &AdvertEntry) -> String {
 /// What became of a request at another broker.
 pub fn outcome(names: &Names, outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Granted(all) => {
-            let all = all.iter().map(|(_, ticket)| names.hash(ticket.hash()));
-            format!("granted {}", all.collect::<Vec<_>>().join(", "))
-        }
+        Outcome::Granted(all) => granted(names, all),
         Outcome::Refused(why) => refusal(names, why),
         Outcome::Seen => "seen".to_owned(),
     }
+}
+
+fn granted(names: &Names, tickets: &Tickets) -> String {
+    let all = tickets.iter().map(|(_, ticket)| names.hash(ticket.hash()));
+    format!("granted {}", all.collect::<Vec<_>>().join(", "))
 }
 
 fn set(names: &Names, fact: &SharingSet) -> String {

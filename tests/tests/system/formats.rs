@@ -61,6 +61,7 @@ use tenure_core::wire::message::{Envelope, Header, LeasedUnit, Message, Sealed, 
 use tenure_core::wire::need::{Need, Want};
 use tenure_core::wire::offer::{Offer, OfferPart, Reply, Waiting};
 use tenure_core::wire::part::Part;
+use tenure_core::wire::portion::{Portion, PortionOutcome};
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::refusal::Refusal;
@@ -720,6 +721,7 @@ fn resale_facts(p: &Parts) -> Vec<broker::Fact> {
     ]
     .into_iter()
     .chain(forwarding_facts(p))
+    .chain(portion_facts(p))
     .collect()
 }
 
@@ -775,6 +777,49 @@ fn forwarding_facts(p: &Parts) -> Vec<broker::Fact> {
         }
         .into(),
         broker::PassLapsed { request }.into(),
+    ]
+}
+
+/// Three units of item 0, from the start of the term on.
+pub(crate) fn portion(p: &Parts) -> Portion {
+    let start = p.term.start();
+    let until = start.plus(Span::from_secs(10));
+    Portion { round: 1, start, units: [(0, units(3))].into(), until }
+}
+
+fn portion_facts(p: &Parts) -> Vec<broker::Fact> {
+    let (request, other) = (p.request.id, p.root.bottom().holder);
+    let Portion { start, until, .. } = portion(p);
+    let reason = || "met together with others".to_owned();
+    vec![
+        broker::PortionHanded { request, handover: handover(p), portion: portion(p) }.into(),
+        broker::PortionKept {
+            request,
+            round: 1,
+            start,
+            gather_by: start.plus(Span::from_secs(5)),
+            until,
+            tickets: vec![(0, p.ticket.clone())],
+            refusal: Some(Refusal::Forbidden),
+            reason: reason(),
+        }
+        .into(),
+        broker::PortionPassed { request, to: other, until, reason: reason() }.into(),
+        broker::PortionAnswered {
+            request,
+            from: other,
+            outcome: PortionOutcome::Held {
+                units: portion(p).units,
+                until,
+                refusal: Some(Refusal::Forbidden),
+            },
+            trail: vec![Hop { broker: other, said: HopAnswer::Held(None), took: Span::SECOND }],
+        }
+        .into(),
+        broker::PortionReserved { request, refusal: Some(Refusal::Forbidden) }.into(),
+        broker::PortionsTaken { request }.into(),
+        broker::PortionsGranted { request }.into(),
+        broker::PortionsReleased { request, next: Some(until), reason: reason() }.into(),
     ]
 }
 

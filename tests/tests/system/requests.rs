@@ -36,6 +36,47 @@ fn request(deployment: &Deployment, line: &str) -> (String, String, Option<i32>)
     (word("state"), word("lease"), output.status.code())
 }
 
+/// Two phones, of which one is offline, and their profile.
+const HANDSETS: &str = r#"
+[site.lab]
+units = 1
+resource = "phone"
+attributes = { sim = true, online = true }
+
+[site.shelf]
+units = 1
+resource = "phone"
+attributes = { sim = true, online = false }
+
+[broker.broker]
+
+[service-manager.guest]
+brokers = ["broker"]
+
+[profile.handset]
+type = "phone"
+where = "sim"
+defaults = { online = true }
+"#;
+
+#[test]
+fn what_a_profile_says_holds_unless_the_demand_says_otherwise() {
+    let deployment = Deployment::of(HANDSETS, tempfile::tempdir().expect("a folder"));
+    let site = |demand: &str| {
+        let line = format!("lease request '{demand}' --for 10m --as guest --wait");
+        deployment.json(&line)[0]["site"].clone()
+    };
+    let asked = |demand: &str| {
+        let line = format!("lease request '{demand}' --for 10m --as guest --wait");
+        deployment.tenure(&line).status.code()
+    };
+    assert_eq!(site("1 handset"), "lab");
+    assert_eq!(site("1 handset where online = false"), "shelf");
+    // There is none more that is online, and none without a SIM card at all.
+    assert_eq!(asked("1 handset"), Some(75));
+    assert_eq!(asked("1 handset where not sim"), Some(3));
+}
+
 #[test]
 fn what_a_driver_says_steers_no_terminal_and_json_has_it_as_it_is() {
     let deployment = with_driver(DRIVER, 1);

@@ -21,6 +21,7 @@ use tenure_core::wire::message::{
     Envelope, Header, Join, LeasedUnit, Message, Sealed, Sequence, Subject,
 };
 use tenure_core::wire::part::Part;
+use tenure_core::wire::portion::{PortionAsked, PortionBack, PortionOutcome};
 use tenure_node::net::card::{Card, SignedCard};
 use tenure_node::net::frame::{Frame, Hello, VERSIONS};
 use tenure_node::net::task::{
@@ -30,7 +31,7 @@ use tenure_tests::root;
 
 use crate::formats::{
     EPOCH, LEASE, Parts, UNIT, busy, contest, endorsement, handover, hex, hosts, invitation,
-    key_chain, level, need, offers, parts, told, waiting,
+    key_chain, level, need, offers, parts, portion, told, waiting,
 };
 
 const GOLDEN: &str = "tests/golden/wire-1.txt";
@@ -145,6 +146,18 @@ fn of_hosts(p: &Parts) -> Vec<Message> {
         })),
         Message::Advert(Box::new(advert())),
         Message::AdvertWanted,
+        Message::AskPortion(Box::new(PortionAsked { handover: handover(p), portion: portion(p) })),
+        Message::PortionBack(Box::new(PortionBack {
+            request: p.request.id,
+            round: 1,
+            outcome: PortionOutcome::Held {
+                units: portion(p).units,
+                until: p.term.start(),
+                refusal: Some(busy()),
+            },
+            trail: Vec::new(),
+        })),
+        Message::PortionDecided { request: p.request.id, round: 1, taken: true },
     ]
 }
 

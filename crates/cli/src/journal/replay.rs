@@ -196,6 +196,9 @@ fn requests(actor: &Broker, all: bool) -> Listing {
             broker::State::Open { request, .. }
             | broker::State::Passed { request, .. }
             | broker::State::Held { request, .. } => (of_request(request), None),
+            broker::State::Gathering { gathered, .. }
+            | broker::State::Reserved { gathered, .. }
+            | broker::State::Committing { gathered } => (of_request(&gathered.request), None),
             broker::State::Granted { tickets, .. } | broker::State::Brought { tickets } => {
                 (of_tickets(tickets), tickets.first().map(|(_, ticket)| ticket.bottom().term))
             }

@@ -149,6 +149,22 @@ impl Subjects {
                 self.requests.extend(cut.map(|(_, t)| (t.hash(), fact.request.number)));
                 Some(fact.request.number)
             }
+            Fact::PortionKept(fact) => {
+                let cut = fact.tickets.iter().map(|(_, t)| (t.hash(), fact.request.number));
+                self.requests.extend(cut);
+                Some(fact.request.number)
+            }
+            Fact::PortionHanded(fact) => Some(fact.request.number),
+            Fact::PortionPassed(fact) => Some(fact.request.number),
+            Fact::PortionAnswered(fact) => Some(fact.request.number),
+            Fact::PortionReserved(fact) => Some(fact.request.number),
+            Fact::PortionsTaken(fact) => Some(fact.request.number),
+            Fact::PortionsGranted(fact) => Some(fact.request.number),
+            Fact::PortionsReleased(fact) => Some(fact.request.number),
+            Fact::RequestHanded(fact) => Some(fact.request.number),
+            Fact::RequestPassed(fact) => Some(fact.request.number),
+            Fact::PassAnswered(fact) => Some(fact.request.number),
+            Fact::PassLapsed(fact) => Some(fact.request.number),
             Fact::OfferAccepted(fact) => Some(fact.request.number),
             Fact::HoldEnded(fact) => Some(fact.request.number),
             Fact::RequestPlanned(fact) => Some(fact.request.number),
@@ -214,6 +230,7 @@ pub(super) fn tickets(fact: &Fact) -> Vec<&Ticket> {
         Fact::Broker(broker::Fact::DelegationIssued(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::ReturnBegun(fact)) => vec![&fact.ticket],
         Fact::Broker(broker::Fact::TicketsCut(fact)) => all(&fact.tickets),
+        Fact::Broker(broker::Fact::PortionKept(fact)) => all(&fact.tickets),
         Fact::Broker(broker::Fact::OffersHeld(fact)) => {
             fact.offers.iter().flat_map(|offer| all(offer)).collect()
         }

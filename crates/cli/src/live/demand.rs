@@ -1,5 +1,6 @@
 //! What `tenure lease request` asks for, from the words of its command line.
 
+use tenure_config::Profiles;
 use tenure_expr::{Demand, Expr, ParseError};
 use tenure_node::api::demand;
 
@@ -18,7 +19,8 @@ pub(super) fn demand(words: &[String], condition: Option<&str>) -> Result<Demand
     if let Some(source) = condition {
         demand = narrowed(&demand, source)?;
     }
-    demand::items(&demand).map_err(Error::Wrong)?;
+    // Its profiles are known where it is asked.
+    demand::items(&demand, &Profiles::new()).map_err(Error::Wrong)?;
     Ok(demand)
 }
 

@@ -376,6 +376,26 @@ pub(super) fn check_offer(
     Ok(())
 }
 
+/// Whether a portion is a part of what was asked for, from its start on and for its whole length.
+pub(super) fn check_portion(
+    request: &Request,
+    allocation: &Allocation,
+    now: Time,
+    two_margins: Span,
+) -> Result<(), String> {
+    check_term(allocation, now, two_margins)?;
+    let (term, units) = (allocation.term, units(request, allocation)?);
+    let starts_in_time = request.earliest <= term.start() && term.start() <= request.latest;
+    if !starts_in_time || term.duration() != request.duration {
+        return Err(format!("term {term} is not that of a portion of {}", request.id));
+    }
+    let mut given = request.items.iter().zip(&units);
+    if given.any(|(item, units)| item.units_of(units) > u64::from(item.units.get())) {
+        return Err("a portion of more units than were asked for".to_owned());
+    }
+    Ok(())
+}
+
 fn check_term(allocation: &Allocation, now: Time, two_margins: Span) -> Result<(), String> {
     let term = allocation.term;
     if term.start() < now.minus(LEDGER_RETENTION) {

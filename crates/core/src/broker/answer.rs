@@ -38,6 +38,9 @@ impl Broker {
         out: &mut Output,
     ) -> Result<(), String> {
         let id = choice.request;
+        if self.is_in_portions(id) {
+            return self.carry_out_portion(now, choice, out);
+        }
         let Some(State::Open { request, .. }) = self.request(id) else {
             return Err(format!("request {id} is not open"));
         };
@@ -82,7 +85,10 @@ impl Broker {
                 return Err(format!("request {id} asks for tickets, not for offers"));
             }
             (Verdict::Pass(to), Reply::Grant) => self.pass(now, (id, to), &reason, out)?,
-            (Verdict::Pass(_), Reply::Plan | Reply::Hold(_)) => {
+            (Verdict::Keep { portion, refusal }, Reply::Grant) => {
+                self.keep(now, id, (&portion, Some(refusal)), &reason, out)?;
+            }
+            (Verdict::Pass(_) | Verdict::Keep { .. }, Reply::Plan | Reply::Hold(_)) => {
                 return Err(format!("request {id} asks for offers, and is not passed on"));
             }
             (Verdict::Wait(waiting), Reply::Grant) => self.wait(now, id, waiting, out),
@@ -237,6 +243,7 @@ impl Broker {
         out: &mut Output,
     ) {
         let reason = truncate_text(&reason);
+        self.let_go(now, request, out);
         self.emit(now, RequestRefused { request, refusal, offers, reason }, out);
         self.repeat_answer(request, out);
     }

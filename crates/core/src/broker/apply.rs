@@ -38,11 +38,7 @@ impl Broker {
                 }
                 self.moved(fact.request, at, Event::Granted(fact.tickets.clone()))?;
             }
-            Fact::RequestRefused(fact) => {
-                let refused = Event::Refused(fact.refusal.clone(), fact.offers.clone());
-                self.moved(fact.request, at, refused)?;
-                self.state.pending.settle(&Obligation::Pass(fact.request));
-            }
+            Fact::RequestRefused(fact) => self.request_refused(at, fact)?,
             Fact::RequestQueued(fact) => {
                 self.moved(fact.request, at, Event::Waited(fact.waiting.clone()))?;
             }
@@ -104,6 +100,14 @@ impl Broker {
             Fact::RequestPassed(fact) => self.request_passed(at, fact)?,
             Fact::PassAnswered(fact) => self.pass_answered(at, fact)?,
             Fact::PassLapsed(fact) => self.pass_lapsed(at, fact.request)?,
+            Fact::PortionHanded(fact) => self.portion_handed(at, fact),
+            Fact::PortionKept(fact) => self.portion_kept(at, fact)?,
+            Fact::PortionPassed(fact) => self.portion_passed(at, fact)?,
+            Fact::PortionAnswered(fact) => self.portion_answered(at, fact)?,
+            Fact::PortionReserved(fact) => self.portion_reserved(at, fact)?,
+            Fact::PortionsTaken(fact) => self.portions_taken(at, fact.request)?,
+            Fact::PortionsGranted(fact) => self.portions_granted(at, fact.request)?,
+            Fact::PortionsReleased(fact) => self.portions_released(at, fact)?,
             Fact::SharingSet(fact) => self.sharing_set(at, fact),
             Fact::LotOpened(fact) => self.lot_opened(fact),
             Fact::SharingReviewed(fact) => self.sharing_reviewed(fact),
@@ -228,6 +232,9 @@ impl Broker {
             Some(
                 State::Passed { .. }
                 | State::Brought { .. }
+                | State::Gathering { .. }
+                | State::Reserved { .. }
+                | State::Committing { .. }
                 | State::Planned { .. }
                 | State::Granted { .. }
                 | State::Returned { .. }
@@ -243,14 +250,18 @@ impl Broker {
     pub(super) fn moved(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
         let cause = Cause { position: self.base.position, at };
         let (before, was_open) = (self.counts(id), self.is_open(id));
+        let was_gathered = self.request(id).and_then(State::gathered).is_some();
         self.step(id, event)?;
-        let (after, is_open) = (self.counts(id), self.is_open(id));
+        let after = self.counts(id);
         let record = self.state.requests.get_mut(&id).ok_or_else(|| missing("answer", id))?;
         record.answered = Some(cause);
         let asked = std::mem::replace(&mut record.bytes, bytes_of(&record.state));
         let due = match &record.state {
             State::Open { .. } => record.answer_by,
             State::Held { until, .. } | State::Passed { until, .. } => *until,
+            State::Gathering { asked: Some((_, until)), .. } => *until,
+            State::Gathering { asked: None, .. } => record.decide_by(),
+            State::Reserved { gathered, .. } | State::Committing { gathered } => gathered.until,
             State::Brought { .. }
             | State::Planned { .. }
             | State::Granted { .. }
@@ -261,13 +272,15 @@ impl Broker {
             route.sealed = None;
         }
         self.state.timers.set(Timer::Request(id), Some(due));
-        match (&record.state, was_open) {
-            (State::Open { request, .. }, false) => {
+        match (record.shown(), was_open) {
+            (Some(request), _)
+                if !was_open || was_gathered || record.state.gathered().is_some() =>
+            {
                 self.state.open.insert(record.came_at, id);
-                self.index.opened(record.came_at, Arc::clone(request));
+                self.index.opened(record.came_at, request);
                 self.state.rounds.call();
             }
-            (_, true) if !is_open => {
+            (None, true) => {
                 self.state.open.remove(&record.came_at);
                 self.index.closed(record.came_at);
             }
@@ -277,22 +290,23 @@ impl Broker {
         usage.open = usage.open + after.0 - before.0;
         usage.held = usage.held + after.1 - before.1;
         usage.bytes = usage.bytes - asked + record.bytes;
+        let kept = record.kept();
+        self.index.keeps(id, kept);
         self.show_route(id);
         Ok(())
     }
 
     /// Whether a request waits for the mapper.
     fn is_open(&self, id: RequestId) -> bool {
-        matches!(self.request(id), Some(State::Open { .. }))
+        self.state
+            .requests
+            .get(&id)
+            .is_some_and(|record| self.state.open.contains_key(&record.came_at))
     }
 
     /// What a request counts for among those that are open, and those that have something held.
     fn counts(&self, id: RequestId) -> (u32, u32) {
-        let state = self.request(id);
-        let open =
-            state.is_some_and(|state| matches!(state, State::Open { .. } | State::Passed { .. }));
-        let held = state.is_some_and(|state| matches!(state, State::Held { .. }));
-        (u32::from(open), u32::from(held))
+        self.request(id).map_or((0, 0), counts)
     }
 
     /// What is free has changed: there is something to decide if a request waits.
@@ -348,7 +362,7 @@ impl Broker {
         }
     }
 
-    fn forget(&mut self, id: RequestId) {
+    pub(super) fn forget(&mut self, id: RequestId) {
         self.state.timers.set(Timer::Request(id), None);
         let Some(record) = self.state.requests.remove(&id) else { return };
         self.state.open.remove(&record.came_at);
@@ -356,9 +370,9 @@ impl Broker {
         self.index.routed(id, None);
         if let Some(usage) = self.state.of_each.get_mut(&id.origin) {
             usage.requests -= 1;
-            let open = matches!(record.state, State::Open { .. } | State::Passed { .. });
-            usage.open -= u32::from(open);
-            usage.held -= u32::from(matches!(record.state, State::Held { .. }));
+            let (open, held) = counts(&record.state);
+            usage.open -= open;
+            usage.held -= held;
             usage.bytes -= record.bytes;
             if usage.requests == 0 {
                 self.state.of_each.remove(&id.origin);
@@ -382,6 +396,20 @@ impl Broker {
     }
 }
 
+/// What a request counts for among those that are open, and those that have something held.
+fn counts(state: &State) -> (u32, u32) {
+    match state {
+        State::Open { .. } | State::Passed { .. } => (1, 0),
+        State::Gathering { .. } | State::Committing { .. } => (1, 1),
+        State::Held { .. } | State::Reserved { .. } => (0, 1),
+        State::Brought { .. }
+        | State::Planned { .. }
+        | State::Granted { .. }
+        | State::Returned { .. }
+        | State::Refused { .. } => (0, 0),
+    }
+}
+
 /// How long a state is, encoded; of a ticket the part that it does not share with others.
 fn bytes_of(state: &State) -> u64 {
     let bytes = match state {
@@ -390,6 +418,13 @@ fn bytes_of(state: &State) -> u64 {
             let cut = offers.iter().flatten();
             let cut: usize = cut.map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum();
             encode(&**request).len() + cut
+        }
+        State::Gathering { gathered, .. }
+        | State::Reserved { gathered, .. }
+        | State::Committing { gathered } => {
+            let cut = gathered.tickets();
+            let cut: usize = cut.iter().map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum();
+            encode(&*gathered.request).len() + cut
         }
         State::Planned { offers, refusal } => encode(&(offers, refusal)).len(),
         State::Granted { tickets, .. }

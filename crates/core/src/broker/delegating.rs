@@ -333,6 +333,7 @@ impl Broker {
             | Obligation::Recall(_)
             | Obligation::HostsChanged(..)
             | Obligation::Pass(_)
+            | Obligation::Take(..)
             | Obligation::Common(_) => None,
         });
         let returns = self.state.returning.keys();

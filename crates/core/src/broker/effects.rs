@@ -19,6 +19,7 @@ impl Broker {
             Obligation::Recall(ticket) => self.recall_message(ticket)?,
             Obligation::HostsChanged(guest, revision) => self.hosts_message(guest, revision)?,
             Obligation::Pass(request) => self.pass_message(request)?,
+            Obligation::Take(request, broker) => self.take_message(request, broker)?,
             Obligation::Common(duty) => return self.duty_message(duty, cause),
         };
         Some(Effect::Send(Box::new(self.base.envelope(to, cause, message))))

@@ -23,6 +23,7 @@ use crate::wire::hosts::Hosts;
 use crate::wire::message::Sealed;
 use crate::wire::need::Need;
 use crate::wire::offer::{Offer, Waiting};
+use crate::wire::portion::{Portion, PortionOutcome};
 use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
@@ -408,6 +409,90 @@ facts! {
     PassLapsed = "broker.pass-lapsed" 1 {
         /// The request.
         request: RequestId,
+    }
+
+    /// Another broker has asked to hold a portion of a request of one of its guests.
+    PortionHanded = "broker.portion-handed" 1 {
+        /// Which request.
+        request: RequestId,
+        /// As it was handed on, with the way that it came.
+        handover: Handover,
+        /// Which portion.
+        portion: Portion,
+    }
+
+    /// A portion of a request is kept back; the rest of it is open to decision.
+    PortionKept = "broker.portion-kept" 1 {
+        /// The request.
+        request: RequestId,
+        /// The round, from 1.
+        round: u8,
+        /// The common start.
+        start: Time,
+        /// Until when others may be asked.
+        gather_by: Time,
+        /// Until when all of it is held.
+        until: Time,
+        /// The tickets that are kept back, each with the item of the whole that it is for.
+        tickets: Tickets,
+        /// Why they are not all, if so.
+        refusal: Option<Refusal>,
+        /// Why so, in the mapper's words.
+        reason: String,
+    }
+
+    /// Another broker is asked to hold the rest of a request.
+    PortionPassed = "broker.portion-passed" 1 {
+        /// The request.
+        request: RequestId,
+        /// Whom.
+        to: ActorId,
+        /// Until when its answer is waited for.
+        until: Time,
+        /// Why so, in the mapper's words.
+        reason: String,
+    }
+
+    /// Another broker has answered for a portion.
+    PortionAnswered = "broker.portion-answered" 1 {
+        /// The request.
+        request: RequestId,
+        /// The other broker.
+        from: ActorId,
+        /// What became of it there.
+        outcome: PortionOutcome,
+        /// Whom that broker has asked.
+        trail: Vec<Hop>,
+    }
+
+    /// What is held of a portion waits for the broker that has asked for it.
+    PortionReserved = "broker.portion-reserved" 1 {
+        /// The request.
+        request: RequestId,
+        /// Why it is not all of the portion, if so.
+        refusal: Option<Refusal>,
+    }
+
+    /// What is held of a request is taken: the others are to cut its tickets.
+    PortionsTaken = "broker.portions-taken" 1 {
+        /// The request.
+        request: RequestId,
+    }
+
+    /// All tickets of a request that several brokers meet are there.
+    PortionsGranted = "broker.portions-granted" 1 {
+        /// The request.
+        request: RequestId,
+    }
+
+    /// Nothing is held of a request any more: not all of it could be.
+    PortionsReleased = "broker.portions-released" 1 {
+        /// The request.
+        request: RequestId,
+        /// The start from which it is tried once more, if it is.
+        next: Option<Time>,
+        /// Why so, in the mapper's words.
+        reason: String,
     }
 
     /// The broker sells nothing more from now on, or sells again.

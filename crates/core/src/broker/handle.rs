@@ -109,7 +109,19 @@ impl Broker {
                             self.refuse(now, id, refusal, "the answer was due".to_owned(), out);
                         }
                         Some(&State::Held { until, .. }) => self.hold_due(now, id, until, out),
-                        Some(State::Passed { .. }) => self.pass_due(now, id, out),
+                        Some(State::Passed { .. } | State::Gathering { asked: Some(_), .. }) => {
+                            self.pass_due(now, id, out);
+                        }
+                        Some(State::Gathering { asked: None, .. }) => {
+                            let refusal = self.best_heard(id, Refusal::Undecided(now));
+                            let reason = "the answer was due".to_owned();
+                            self.no_more(now, id, refusal, reason, out);
+                        }
+                        Some(State::Reserved { gathered, .. }) => {
+                            let until = gathered.until;
+                            self.lapse(now, id, until, out);
+                        }
+                        Some(State::Committing { .. }) => self.commit_due(now, id, out),
                         Some(
                             State::Planned { .. }
                             | State::Brought { .. }
@@ -143,6 +155,11 @@ impl Broker {
             }
             Message::HandOver(handover) => self.handed_over(now, from, *handover, out),
             Message::HandedBack(back) => self.handed_back(now, from, *back, out),
+            Message::AskPortion(asked) => self.portion_asked(now, from, *asked, out),
+            Message::PortionBack(back) => self.portion_back(now, from, *back, out),
+            Message::PortionDecided { request, round, taken } => {
+                self.portion_decided(now, from, (request, round, taken), out);
+            }
             Message::Advert(advert) => self.told_advert(now, &envelope.header, *advert, out),
             Message::AdvertWanted => self.advert_wanted(now, from, out),
             Message::Accept { request, offer } => self.accept(now, from, request, offer, out),
@@ -318,8 +335,7 @@ impl Broker {
             let refusal = Refusal::TooLate(request.last_end());
             return self.refuse_volatile(now, from, id, refusal, out);
         }
-        let crowded = self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(from).has_room();
-        if crowded || self.state.quotas.asks_too_fast(from, now) {
+        if self.is_crowded(now, from) {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
         let request = self.take_receipts(now, request, out);
@@ -331,6 +347,12 @@ impl Broker {
             }
             None => self.keep_sealed(now, &request, sealed, out),
         }
+    }
+
+    /// Whether there is no room for one more request of a guest.
+    pub(super) fn is_crowded(&self, now: Time, guest: ActorId) -> bool {
+        let crowded = self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(guest).has_room();
+        crowded || self.state.quotas.asks_too_fast(guest, now)
     }
 
     /// Why a request is not open to decision, if it is not.
@@ -368,12 +390,20 @@ impl Broker {
     /// Its asker has withdrawn a request: it is not decided any more, and nothing is held for it.
     fn withdrawn(&mut self, now: Time, id: RequestId, refusal: Refusal, out: &mut Output) {
         match self.request(id) {
-            Some(State::Open { .. } | State::Passed { .. }) => {
+            Some(
+                State::Open { .. }
+                | State::Passed { .. }
+                | State::Gathering { .. }
+                | State::Committing { .. },
+            ) => {
+                self.let_go(now, id, out);
                 let reason = "its asker withdrew it".to_owned();
                 let fact = RequestRefused { request: id, refusal, offers: Vec::new(), reason };
                 self.emit(now, fact, out);
             }
-            Some(State::Held { .. }) => self.end_hold(now, id, refusal, out),
+            Some(State::Held { .. } | State::Reserved { .. }) => {
+                self.end_hold(now, id, refusal, out);
+            }
             Some(
                 State::Planned { .. }
                 | State::Brought { .. }
@@ -504,7 +534,9 @@ impl Broker {
         // Of a ticket that ended long ago there is nothing left to charge.
         let fits = ledger.can_return(what.link, &part) || ledger.entered(what.link).is_none();
         // A ticket that is kept back for an offer is in nobody's hands, so nobody can have given it back.
-        let kept_back = matches!(self.request(issued.request), Some(State::Held { .. }));
+        let state = self.request(issued.request);
+        let kept_back = state
+            .is_some_and(|state| matches!(state, State::Held { .. }) || state.gathered().is_some());
         let ours = what.issuer == self.base.id()
             && !kept_back
             && issued.credited.len() < MAX_RETURNS
@@ -540,7 +572,11 @@ impl Broker {
             return self.repeat_to_broker(id, record, out);
         }
         let message = match &record.state {
-            State::Open { waiting: None, .. } | State::Passed { .. } => return,
+            State::Open { waiting: None, .. }
+            | State::Passed { .. }
+            | State::Gathering { .. }
+            | State::Reserved { .. }
+            | State::Committing { .. } => return,
             State::Open { waiting: Some(waiting), .. } => {
                 Message::Waiting { request: id, waiting: waiting.clone() }
             }

@@ -92,8 +92,13 @@ impl Broker {
     }
 
     pub(super) fn hold_ended(&mut self, at: Time, fact: &HoldEnded) -> Result<(), BadFact> {
-        for offer in self.held_offers(fact.request)? {
-            self.uncut(&offer, at);
+        match self.request(fact.request) {
+            Some(State::Held { offers, .. }) => {
+                for offer in offers.clone() {
+                    self.uncut(&offer, at);
+                }
+            }
+            Some(_) | None => self.release(fact.request, at),
         }
         self.moved(fact.request, at, Event::Refused(fact.refusal.clone(), Vec::new()))
     }
@@ -105,6 +110,9 @@ impl Broker {
                 State::Open { .. }
                 | State::Passed { .. }
                 | State::Brought { .. }
+                | State::Gathering { .. }
+                | State::Reserved { .. }
+                | State::Committing { .. }
                 | State::Planned { .. }
                 | State::Granted { .. }
                 | State::Returned { .. }
@@ -115,7 +123,7 @@ impl Broker {
     }
 
     /// What was cut and kept back is free again: nobody has seen it.
-    fn uncut(&mut self, offer: &Tickets, at: Time) {
+    pub(super) fn uncut(&mut self, offer: &Tickets, at: Time) {
         for (_, ticket) in offer {
             let hash: LinkHash = ticket.hash();
             let link = ticket.bottom();

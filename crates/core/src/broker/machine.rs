@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::portions::{Gathered, HeldByOther};
 use crate::actor::machine::Illegal;
 use crate::model::identity::ActorId;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::offer::{Offer, Waiting};
+use crate::wire::portion::Units;
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
 
@@ -41,6 +43,25 @@ pub enum State {
         /// Each ticket with the item it is for.
         tickets: Tickets,
     },
+    /// Something of it is held, here or by others, and the rest is looked for.
+    Gathering {
+        /// What is held.
+        gathered: Box<Gathered>,
+        /// The broker that is asked for the rest, and until when its answer is waited for.
+        asked: Option<(ActorId, Time)>,
+    },
+    /// Of a portion that another broker has asked for: this much is held until that broker decides.
+    Reserved {
+        /// What is held.
+        gathered: Box<Gathered>,
+        /// Why it is not all of the portion, if so.
+        refusal: Option<Refusal>,
+    },
+    /// What is held is taken; the tickets of other brokers are awaited.
+    Committing {
+        /// What is taken.
+        gathered: Box<Gathered>,
+    },
     /// Tickets of several offers were cut and are kept back, for the asker to choose.
     Held {
         /// What is asked for.
@@ -63,7 +84,7 @@ pub enum State {
     Granted {
         /// Each ticket with the item it is for.
         tickets: Vec<(u16, Ticket)>,
-        /// Those that came back.
+        /// Those that came back, and those of other brokers: they do not come back here.
         returned: BTreeSet<LinkHash>,
     },
     /// All of its tickets came back.
@@ -110,6 +131,20 @@ pub enum Event {
     Brought(Tickets),
     /// The other broker has not granted it, or has not answered in time.
     CameBack,
+    /// This is held of it: as it stands from now on.
+    Gathered(Box<Gathered>),
+    /// Another broker holds these units.
+    HeldThere(ActorId, Units),
+    /// What is held waits for the broker that has asked for it; why it is not all, if so.
+    Reserved(Option<Refusal>),
+    /// What is held is taken.
+    Taken,
+    /// Another broker has cut these tickets for what it has held.
+    Delivered(ActorId, Tickets),
+    /// All tickets are there.
+    Completed,
+    /// Nothing is held any more, and the whole is open again.
+    Released,
 }
 
 impl State {
@@ -119,6 +154,9 @@ impl State {
             Self::Open { .. } => "Open",
             Self::Passed { .. } => "Passed",
             Self::Brought { .. } => "Brought",
+            Self::Gathering { .. } => "Gathering",
+            Self::Reserved { .. } => "Reserved",
+            Self::Committing { .. } => "Committing",
             Self::Held { .. } => "Held",
             Self::Planned { .. } => "Planned",
             Self::Granted { .. } => "Granted",
@@ -139,9 +177,33 @@ impl State {
                 Self::Granted { tickets, returned: BTreeSet::new() }
             }
             (
-                Self::Open { .. } | Self::Passed { .. } | Self::Held { .. },
+                Self::Open { .. }
+                | Self::Passed { .. }
+                | Self::Held { .. }
+                | Self::Gathering { .. }
+                | Self::Reserved { .. }
+                | Self::Committing { .. },
                 Event::Refused(refusal, offers),
             ) => Self::Refused { refusal, offers },
+            (
+                state @ (Self::Open { .. }
+                | Self::Gathering { .. }
+                | Self::Reserved { .. }
+                | Self::Committing { .. }),
+                event @ (Event::Gathered(_)
+                | Event::HeldThere(..)
+                | Event::Reserved(_)
+                | Event::Taken
+                | Event::Delivered(..)
+                | Event::Completed
+                | Event::Released),
+            ) => state.gather(event).ok_or(illegal)?,
+            (Self::Gathering { gathered, asked: None }, Event::Passed(to, until)) => {
+                Self::Gathering { gathered, asked: Some((to, until)) }
+            }
+            (Self::Gathering { gathered, asked: Some(_) }, Event::CameBack) => {
+                Self::Gathering { gathered, asked: None }
+            }
             (Self::Open { request, .. }, Event::Passed(to, until)) => {
                 Self::Passed { request, to, until }
             }
@@ -175,6 +237,30 @@ impl State {
             (
                 Self::Open { .. },
                 Event::Credited(_) | Event::PartCredited | Event::Accepted(_) | Event::CameBack,
+            )
+            | (
+                Self::Gathering { .. } | Self::Reserved { .. } | Self::Committing { .. },
+                Event::Granted(_)
+                | Event::Accepted(_)
+                | Event::Waited(_)
+                | Event::Held(..)
+                | Event::Planned(..)
+                | Event::Credited(_)
+                | Event::PartCredited
+                | Event::Revised(_)
+                | Event::Passed(..)
+                | Event::Brought(_)
+                | Event::CameBack,
+            )
+            | (
+                Self::Passed { .. } | Self::Held { .. } | Self::Granted { .. },
+                Event::Gathered(_)
+                | Event::HeldThere(..)
+                | Event::Reserved(_)
+                | Event::Taken
+                | Event::Delivered(..)
+                | Event::Completed
+                | Event::Released,
             )
             | (
                 Self::Passed { .. },
@@ -227,6 +313,68 @@ impl State {
     }
 }
 
+impl State {
+    /// What is held of a request that several brokers are to meet together, if it is one.
+    pub fn gathered(&self) -> Option<&Gathered> {
+        match self {
+            Self::Gathering { gathered, .. }
+            | Self::Reserved { gathered, .. }
+            | Self::Committing { gathered } => Some(gathered),
+            Self::Open { .. }
+            | Self::Passed { .. }
+            | Self::Brought { .. }
+            | Self::Held { .. }
+            | Self::Planned { .. }
+            | Self::Granted { .. }
+            | Self::Returned { .. }
+            | Self::Refused { .. } => None,
+        }
+    }
+
+    /// The next state of a request that is gathered, or begins to be.
+    fn gather(self, event: Event) -> Option<Self> {
+        Some(match (self, event) {
+            (
+                Self::Open { .. } | Self::Gathering { asked: None, .. },
+                Event::Gathered(gathered),
+            ) => Self::Gathering { gathered, asked: None },
+            (
+                Self::Gathering { mut gathered, asked: Some((to, _)) },
+                Event::HeldThere(broker, units),
+            ) if to == broker => {
+                gathered.others.push(HeldByOther { broker, units, tickets: None });
+                Self::Gathering { gathered, asked: None }
+            }
+            (Self::Gathering { gathered, asked: None }, Event::Reserved(refusal)) => {
+                Self::Reserved { gathered, refusal }
+            }
+            (
+                Self::Gathering { gathered, asked: None } | Self::Reserved { gathered, .. },
+                Event::Taken,
+            ) => Self::Committing { gathered },
+            (Self::Committing { mut gathered }, Event::Delivered(from, tickets)) => {
+                let mut others = gathered.others.iter_mut();
+                let other = others.find(|o| o.broker == from && o.tickets.is_none())?;
+                other.tickets = Some(tickets);
+                Self::Committing { gathered }
+            }
+            (Self::Committing { gathered }, Event::Completed) if gathered.own.is_empty() => {
+                Self::Brought { tickets: gathered.tickets() }
+            }
+            (Self::Committing { gathered }, Event::Completed) => {
+                let tickets = gathered.tickets();
+                let others = tickets.iter().skip(gathered.own.len());
+                let returned = others.map(|(_, ticket)| ticket.hash()).collect();
+                Self::Granted { tickets, returned }
+            }
+            (Self::Gathering { gathered, asked: None }, Event::Released) => {
+                Self::Open { request: gathered.request, waiting: None }
+            }
+            (_, _) => return None,
+        })
+    }
+}
+
 impl Event {
     /// The event in a word.
     pub fn word(&self) -> &'static str {
@@ -243,6 +391,13 @@ impl Event {
             Self::Passed(..) => "Passed",
             Self::Brought(_) => "Brought",
             Self::CameBack => "CameBack",
+            Self::Gathered(_) => "Gathered",
+            Self::HeldThere(..) => "HeldThere",
+            Self::Reserved(_) => "Reserved",
+            Self::Taken => "Taken",
+            Self::Delivered(..) => "Delivered",
+            Self::Completed => "Completed",
+            Self::Released => "Released",
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::wire::refusal::Refusal;
 pub use super::forwarding::Tried;
 pub use super::needs::{KnownNeed, ServiceId};
 pub use super::orders::{Budget, OpenOrder, OrderEnd, OrderOutcome, OrderState, Swing, UnitOrder};
+pub use super::portions::Stage;
 pub use super::view::{Grant, NeedView, Source, View};
 
 /// Decides who gets how many units of what, where and when. It sees all open requests and may answer
@@ -73,8 +74,17 @@ pub enum Verdict {
     },
     /// It stays open and waits.
     Wait(Waiting),
-    /// It is passed on to another broker, one of its [routes](View::routes).
+    /// It is passed on to another broker, one of its [routes](View::routes). Of a request of which a portion is kept, the rest
+    /// is.
     Pass(ActorId),
+    /// A portion of it is kept back for it, and the rest is open to decision then: of one that is
+    /// [divisible](Stage::Divisible), or [a portion](Stage::Portion) itself. Items may have no units.
+    Keep {
+        /// What is kept: for each item the units to cut from each source.
+        portion: Allocation,
+        /// Why it is not all.
+        refusal: Refusal,
+    },
 }
 
 /// A decision on one request.

@@ -21,6 +21,7 @@ pub mod machine;
 pub mod mapper;
 pub mod needs;
 pub mod orders;
+pub mod portions;
 pub mod quota;
 mod recall;
 mod recalled;
@@ -122,8 +123,10 @@ enum Obligation {
     Common(PeerObligation),
     /// A guest is to state the hosts of a service anew, of which this is the last revision.
     HostsChanged(ActorId, u64),
-    /// A request is passed on to another broker.
+    /// A request is passed on to another broker, or the rest of it is.
     Pass(RequestId),
+    /// A broker is told that what it holds of a request is taken.
+    Take(RequestId, ActorId),
 }
 
 /// A ticket that was cut.

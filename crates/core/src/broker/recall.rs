@@ -61,6 +61,9 @@ impl Broker {
             | State::Brought { .. }
             | State::Planned { .. }
             | State::Held { .. }
+            | State::Gathering { .. }
+            | State::Reserved { .. }
+            | State::Committing { .. }
             | State::Refused { .. } => None,
         }
     }

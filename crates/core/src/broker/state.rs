@@ -83,6 +83,11 @@ impl State {
             machine::State::Held { offers, .. } => {
                 offers.iter().flatten().nth(issued.place).map(|(_, ticket)| ticket)
             }
+            machine::State::Gathering { gathered, .. }
+            | machine::State::Reserved { gathered, .. }
+            | machine::State::Committing { gathered } => {
+                gathered.own.get(issued.place).map(|(_, ticket)| ticket)
+            }
             machine::State::Open { .. }
             | machine::State::Passed { .. }
             | machine::State::Brought { .. }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-use super::forwarding::{KnownNeighbour, Liveness, Route, Search, Tried, may_pass};
-use super::machine;
+use super::forwarding::{KnownNeighbour, Liveness, Search, Tried, may_pass, may_wait_until};
 use super::needs::{KnownNeed, ServiceId};
 use super::orders::OpenOrder;
+use super::portions::{Kept, Stage};
 use super::quota::Quotas;
 use super::state::State;
 use super::{Broker, IssuedTicket, Usage};
@@ -62,17 +62,29 @@ pub(super) struct Index {
     grants: OrdMap<LinkHash, Grant>,
     /// Of the open requests those that may be passed on, or were.
     routes: OrdMap<RequestId, OpenRoute>,
+    /// What is kept back of requests that are gathered.
+    kept: OrdMap<RequestId, Kept>,
 }
 
 /// What the mapper is shown of the way of an open request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct OpenRoute {
+pub(super) struct OpenRoute {
     /// What was tried.
-    tried: Arc<Tried>,
+    pub(super) tried: Arc<Tried>,
     /// How many times it may be passed on from here, one after the other.
-    hops: u8,
+    pub(super) hops: u8,
     /// When its answer is due.
-    answer_by: Time,
+    pub(super) answer_by: Time,
+    /// What becomes of it if the broker cannot meet it alone.
+    #[serde(default)]
+    pub(super) stage: Stage,
+}
+
+impl OpenRoute {
+    /// Whether others can still be asked at `now`.
+    fn is_open(&self, now: Time) -> bool {
+        self.hops > 0 && may_pass(now, self.answer_by)
+    }
 }
 
 /// A [`Listed`] source with what it is listed by.
@@ -293,8 +305,7 @@ impl View {
     /// distance first who has [most of it](KnownNeighbour::spare), and who was heard before who was not. The silent are
     /// left out, and with too little time left everybody is.
     pub fn routes(&self, request: &Request) -> Vec<(&KnownNeighbour, Option<u8>)> {
-        let route = self.index.routes.get(&request.id);
-        let route = route.filter(|route| route.hops > 0 && may_pass(self.now, route.answer_by));
+        let route = self.index.routes.get(&request.id).filter(|route| route.is_open(self.now));
         let Some(&OpenRoute { ref tried, hops: within, .. }) = route else { return Vec::new() };
         let may_answer = self.neighbours.iter().filter(|who| who.liveness.may_answer());
         let left = may_answer.filter(|who| !tried.asked.contains(&who.broker));
@@ -309,10 +320,41 @@ impl View {
         let spare = |who: &KnownNeighbour, hops: Option<u8>| {
             hops.map_or(0, |hops| who.spare(request.preferred(), request.latest, hops))
         };
+        // A broker that promises less than all of a request may still hold a portion of it.
+        let some = |who: &KnownNeighbour| match self.search {
+            Search::Hints => who.offers(request.preferred(), request.latest, within),
+            Search::DepthFirst => 0,
+        };
         routes.sort_by_cached_key(|&(who, hops)| {
-            (hops.unwrap_or(u8::MAX), unheard(who), Reverse(spare(who, hops)))
+            let spare = (Reverse(spare(who, hops)), Reverse(some(who)));
+            (hops.unwrap_or(u8::MAX), unheard(who), spare)
         });
         routes
+    }
+
+    /// What becomes of an open request if the broker cannot meet it alone. One is [divisible](Stage::Divisible) only while
+    /// there is a neighbour that may answer, also if it was asked for the whole.
+    pub fn stage(&self, request: RequestId) -> Stage {
+        let Some(route) = self.index.routes.get(&request) else { return Stage::Whole };
+        let others = || {
+            let may_answer = self.neighbours.iter().any(|who| who.liveness.may_answer());
+            may_answer && route.is_open(self.now)
+        };
+        match route.stage {
+            Stage::Divisible(_) if !others() => Stage::Whole,
+            stage => stage,
+        }
+    }
+
+    /// Until when a [portion](Stage::Portion) is to wait for what is kept back of younger requests: of two requests that hold
+    /// what the other lacks, one then gets all. `None` if there is nothing to wait for, or no time.
+    pub fn waits_for_younger(&self, request: &Request) -> Option<Time> {
+        let route = self.index.routes.get(&request.id);
+        let route = route.filter(|route| route.stage == Stage::Portion)?;
+        let until = may_wait_until(route.answer_by);
+        let waits = self.now < until
+            && self.index.kept.iter().any(|(id, kept)| kept.is_before(*id, request));
+        waits.then_some(until)
     }
 
     /// What other brokers said of an open request.
@@ -387,11 +429,12 @@ impl Index {
             let price = prices.get(&holding.ticket.bottom().resource).copied();
             index.list(base, account, &holding.ticket, (&holding.attributes, price));
         }
-        for record in state.requests.values() {
-            if let machine::State::Open { request, .. } = &record.state {
-                index.opened(record.came_at, Arc::clone(request));
-                index.routed(request.id, record.shown_route());
+        for (&id, record) in &state.requests {
+            if let Some(request) = record.shown() {
+                index.opened(record.came_at, request);
+                index.routed(id, record.shown_route());
             }
+            index.keeps(id, record.kept());
         }
         for issued in state.issued.values() {
             if let Some(ticket) = state.ticket(issued) {
@@ -448,18 +491,20 @@ impl Index {
         self.requests.insert(came_at, request);
     }
 
-    /// What was tried for an open request, and when its answer is due, if it may be passed on.
-    pub(super) fn routed(&mut self, id: RequestId, route: Option<(&Route, Time)>) {
+    /// The way of an open request, if it may be passed on.
+    pub(super) fn routed(&mut self, id: RequestId, route: Option<OpenRoute>) {
         match route {
-            Some((route, answer_by)) => {
-                let hops = route.open().map_or(0, |_| route.hops);
-                let tried = Arc::clone(&route.tried);
-                self.routes.insert(id, OpenRoute { tried, hops, answer_by });
-            }
-            None => {
-                self.routes.remove(&id);
-            }
-        }
+            Some(route) => self.routes.insert(id, route),
+            None => self.routes.remove(&id),
+        };
+    }
+
+    /// What is kept back of a request, if anything is.
+    pub(super) fn keeps(&mut self, id: RequestId, kept: Option<Kept>) {
+        match kept {
+            Some(kept) => self.kept.insert(id, kept),
+            None => self.kept.remove(&id),
+        };
     }
 
     /// A request waits no longer.
@@ -572,6 +617,8 @@ struct Plain {
     search: Search,
     #[serde(default)]
     routes: Vec<(RequestId, OpenRoute)>,
+    #[serde(default)]
+    kept: Vec<(RequestId, Kept)>,
 }
 
 impl From<View> for Plain {
@@ -592,6 +639,7 @@ impl From<View> for Plain {
             neighbours: view.neighbours,
             search: view.search,
             routes: view.index.routes.into_iter().collect(),
+            kept: view.index.kept.into_iter().collect(),
         }
     }
 }
@@ -603,6 +651,7 @@ impl From<Plain> for View {
             sources: OrdMap::new(),
             grants: plain.grants.into_iter().map(|grant| (grant.ticket, grant)).collect(),
             routes: plain.routes.into_iter().collect(),
+            kept: plain.kept.into_iter().collect(),
         };
         let mut free = OrdMap::new();
         for source in plain.sources {

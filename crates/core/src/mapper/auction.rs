@@ -183,8 +183,10 @@ impl BrokerMapper for Auction {
 fn granted(choice: &Choice) -> Option<&Allocation> {
     match &choice.verdict {
         Verdict::Grant(allocation) => Some(allocation),
-        Verdict::Refuse { .. } | Verdict::Offer { .. } | Verdict::Wait(_) | Verdict::Pass(_) => {
-            None
-        }
+        Verdict::Refuse { .. }
+        | Verdict::Offer { .. }
+        | Verdict::Wait(_)
+        | Verdict::Pass(_)
+        | Verdict::Keep { .. } => None,
     }
 }

@@ -18,6 +18,7 @@ mod flop_flip;
 pub mod jobs;
 pub mod pack;
 pub mod place;
+mod portion;
 pub mod priority;
 pub mod queue;
 pub mod registry;

@@ -3,7 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::broker::mapper::{BrokerMapper, Choice, Decision, Swing, Verdict, View};
+use super::place::Draft;
+use super::portion;
+use crate::broker::mapper::{
+    Allocation, BrokerMapper, Choice, Decision, Stage, Swing, Verdict, View,
+};
+use crate::model::slice::RequestId;
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
 
@@ -25,29 +30,92 @@ impl BrokerMapper for Routed {
 }
 
 /// The same decision, but for requests that others may meet: those that would be refused or wait are passed on to the
-/// first of its [routes](View::routes). Once nobody is left, the best refusal that was heard is given.
+/// first of its [routes](View::routes). One that nobody promises to meet alone, and that can be divided, is met together
+/// with others: what is free of it is kept, and the rest is passed on. Once nobody is left, the best refusal that was
+/// heard is given.
 pub fn route(view: &View, mut decision: Decision) -> Decision {
-    let open: BTreeMap<_, _> = match view.neighbours() {
-        [] => BTreeMap::new(),
-        [..] => view.open_requests().map(|request| (request.id, request)).collect(),
+    let alone = view.neighbours().is_empty();
+    let concerns = |choice: &Choice| {
+        let is_portion = || view.stage(choice.request) == Stage::Portion;
+        others_may_meet(choice) && (!alone || is_portion())
     };
-    for choice in &mut decision.choices {
-        route_one(view, choice, open.get(&choice.request).copied());
+    if !decision.choices.iter().any(concerns) {
+        return decision;
+    }
+    let open: BTreeMap<_, _> = view.open_requests().map(|request| (request.id, request)).collect();
+    decision = wait_for_younger(view, &open, decision);
+    let divides = |choice: &Choice| {
+        concerns(choice)
+            && matches!(view.stage(choice.request), Stage::Divisible(_) | Stage::Portion)
+    };
+    let mut draft = decision.choices.iter().any(divides).then(|| portion::after(view, &decision));
+    for choice in decision.choices.iter_mut().filter(|choice| concerns(choice)) {
+        let Some(request) = open.get(&choice.request) else { continue };
+        let kept = draft.as_mut().and_then(|draft| keep(view, request, draft));
+        match kept {
+            Some(portion) => {
+                let refusal = match &choice.verdict {
+                    Verdict::Refuse { refusal, .. } => refusal.clone(),
+                    Verdict::Wait(waiting) => request.busy_until(waiting.expected),
+                    Verdict::Grant(_)
+                    | Verdict::Offer { .. }
+                    | Verdict::Pass(_)
+                    | Verdict::Keep { .. } => continue,
+                };
+                let refusal = portion::lacking(view, request, &portion, &refusal);
+                choice.reason = format!("met together with others: {}", choice.reason);
+                choice.verdict = Verdict::Keep { portion, refusal };
+            }
+            None => pass(view, request, choice),
+        }
     }
     decision
 }
 
-fn route_one(view: &View, choice: &mut Choice, request: Option<&Request>) {
-    let others_may = match &choice.verdict {
+/// Portions that lack what is kept back of younger requests are left open for now.
+fn wait_for_younger(
+    view: &View,
+    open: &BTreeMap<RequestId, &Request>,
+    mut decision: Decision,
+) -> Decision {
+    let waits = |choice: &Choice| {
+        let request = open.get(&choice.request).filter(|_| others_may_meet(choice))?;
+        view.waits_for_younger(request)
+    };
+    let until = decision.choices.iter().filter_map(waits).min();
+    decision.choices.retain(|choice| waits(choice).is_none());
+    decision.wake = decision.wake.into_iter().chain(until).min();
+    decision
+}
+
+/// Whether a request may be met by others, as far as its broker's own decision says.
+fn others_may_meet(choice: &Choice) -> bool {
+    match &choice.verdict {
         Verdict::Refuse { refusal, .. } => may_be_met_elsewhere(refusal),
         Verdict::Wait(_) => true,
-        Verdict::Grant(_) | Verdict::Offer { .. } | Verdict::Pass(_) => false,
-    };
-    if !others_may {
-        return;
+        Verdict::Grant(_) | Verdict::Offer { .. } | Verdict::Pass(_) | Verdict::Keep { .. } => {
+            false
+        }
     }
-    let routes = request.map(|request| view.routes(request)).unwrap_or_default();
-    if let Some((to, hops)) = routes.first() {
+}
+
+/// What is kept of a request, if it is divided: nobody is known to have room for all of it, or another broker has asked
+/// for what there is.
+fn keep(view: &View, request: &Request, draft: &mut Draft<'_>) -> Option<Allocation> {
+    match view.stage(request.id) {
+        Stage::Portion => portion::most(draft, request, request.earliest),
+        Stage::Divisible(start) => {
+            let promised = view.routes(request).first().is_some_and(|(_, hops)| hops.is_some());
+            let start = start.unwrap_or_else(|| view.first_start(request));
+            if promised { None } else { portion::most(draft, request, start) }
+        }
+        Stage::Whole | Stage::Rest => None,
+    }
+}
+
+/// Passes a request on to the next broker, or gives the best answer that was heard.
+fn pass(view: &View, request: &Request, choice: &mut Choice) {
+    if let Some((to, hops)) = view.routes(request).first() {
         let hint = match hops {
             None => String::new(),
             Some(1) => ", which advertises room".to_owned(),

@@ -204,6 +204,9 @@ impl ServiceManager {
             | Message::Joined { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::AskPortion(_)
+            | Message::PortionBack(_)
+            | Message::PortionDecided { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Ping

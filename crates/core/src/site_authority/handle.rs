@@ -306,6 +306,9 @@ impl SiteAuthority {
             | Message::Available { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::AskPortion(_)
+            | Message::PortionBack(_)
+            | Message::PortionDecided { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Ping

@@ -104,4 +104,6 @@ pub enum HopAnswer {
     Seen,
     /// It has not answered in time.
     Nothing,
+    /// It holds a portion of it; the reason if it has less than it was asked for.
+    Held(Option<Refusal>),
 }

@@ -33,6 +33,7 @@ use crate::wire::invitation::{JoinFault, SignedInvitation};
 use crate::wire::need::Need;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::part::Part;
+use crate::wire::portion::{PortionAsked, PortionBack, PortionOutcome};
 use crate::wire::recall::{Level, Notice};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
@@ -352,6 +353,19 @@ pub enum Message {
     Advert(Box<Advert>),
     /// Broker to broker: the receiver is to tell the sender anew what it has. Not repeated.
     AdvertWanted,
+    /// Broker to broker: a guest's request, of which the receiver is to hold a portion.
+    AskPortion(Box<PortionAsked>),
+    /// The answer.
+    PortionBack(Box<PortionBack>),
+    /// Broker to broker: whether a portion that is held is taken. That it is is repeated until its tickets come.
+    PortionDecided {
+        /// Of which request.
+        request: RequestId,
+        /// Of which round.
+        round: u8,
+        /// Whether it is taken.
+        taken: bool,
+    },
 }
 
 /// What an actor says of itself that comes with an invitation.
@@ -399,6 +413,12 @@ impl Message {
                 Outcome::Granted(tickets) => (tickets.iter().map(|(_, t)| t).collect(), &[]),
                 Outcome::Refused(_) | Outcome::Seen => (Vec::new(), &[]),
             },
+            Self::PortionBack(back) => match &back.outcome {
+                PortionOutcome::Granted(tickets) => (tickets.iter().map(|(_, t)| t).collect(), &[]),
+                PortionOutcome::Held { .. } | PortionOutcome::Refused(_) | PortionOutcome::Seen => {
+                    (Vec::new(), &[])
+                }
+            },
             Self::Close { tickets } => (tickets.iter().collect(), &[]),
             Self::Request(request) | Self::Withdraw(request) => (Vec::new(), &request.receipts),
             Self::Closed { receipts, .. }
@@ -433,6 +453,8 @@ impl Message {
             | Self::HandOver(_)
             | Self::Advert(_)
             | Self::AdvertWanted
+            | Self::AskPortion(_)
+            | Self::PortionDecided { .. }
             | Self::Restate { .. } => (Vec::new(), &[]),
         };
         let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
@@ -440,7 +462,7 @@ impl Message {
     }
 
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 44] = [
+    pub const KINDS: [&'static str; 47] = [
         "delegate",
         "delegated",
         "request",
@@ -485,6 +507,9 @@ impl Message {
         "handed-back",
         "advert",
         "advert-wanted",
+        "ask-portion",
+        "portion-back",
+        "portion-decided",
     ];
 
     /// The word for this kind of message.
@@ -534,6 +559,9 @@ impl Message {
             Self::HandedBack(_) => "handed-back",
             Self::Advert(_) => "advert",
             Self::AdvertWanted => "advert-wanted",
+            Self::AskPortion(_) => "ask-portion",
+            Self::PortionBack(_) => "portion-back",
+            Self::PortionDecided { .. } => "portion-decided",
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod message;
 pub mod need;
 pub mod offer;
 pub mod part;
+pub mod portion;
 pub mod proviso;
 pub mod recall;
 pub mod refusal;

@@ -17,6 +17,7 @@ use crate::ticket::receipt::Receipt;
 use crate::wire::offer::{MAX_HOLD, Offer, OfferPart, Reply};
 use crate::wire::proviso::{History, Provisos};
 use crate::wire::recall::Accepts;
+use crate::wire::refusal::Refusal;
 
 /// The most items in one request.
 pub const MAX_ITEMS: usize = 64;
@@ -93,6 +94,17 @@ impl Request {
             })
         });
         suits && self.is_met_by(&self.offer_of(tickets).units_of_each(self.items.len()))
+    }
+
+    /// The refusal of one that would have to wait until then.
+    pub(crate) fn busy_until(&self, earliest: Option<Time>) -> Refusal {
+        self.items.first().map_or(Refusal::Overloaded, |item| Refusal::Busy {
+            resource: item.resource.clone(),
+            asked: item.units.get(),
+            free: 0,
+            earliest,
+            in_the_way: Vec::new(),
+        })
     }
 
     /// The numbers of its choices, the one that is preferred first.

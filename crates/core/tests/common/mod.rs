@@ -35,6 +35,7 @@ use tenure_core::wire::message::{Envelope, Header, Join, Message, Sealed, Sequen
 use tenure_core::wire::need::{Need, Want};
 use tenure_core::wire::offer::{Reply, Waiting};
 use tenure_core::wire::part::Part;
+use tenure_core::wire::portion::{Portion, PortionAsked, PortionBack, PortionOutcome};
 use tenure_core::wire::proviso::{History, Provisos};
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::refusal::Refusal;
@@ -377,7 +378,7 @@ fn about_hosts(ticket: &Ticket) -> [Message; 4] {
 }
 
 /// A request that is handed on, the answer, and what is told before.
-fn about_handovers(ticket: &Ticket) -> [Message; 4] {
+fn about_handovers(ticket: &Ticket) -> [Message; 7] {
     let asked = request(GUEST, 1, 1, 0, HOUR);
     let (id, answer_by) = (asked.id, asked.answer_by);
     let sealed = letter(GUEST, RIVAL, Message::Request(asked));
@@ -386,11 +387,18 @@ fn about_handovers(ticket: &Ticket) -> [Message; 4] {
     let outcome = Outcome::Granted(vec![(0, ticket.clone())]);
     let back = HandedBack { request: id, outcome, trail: Vec::new() };
     let advert = Advert { lasts: Span::MINUTE, entries: Entries::All(Vec::new()) };
+    let (start, until) = (ticket.bottom().term.start(), answer_by);
+    let portion = Portion { round: 1, start, units: [(0, NonZeroU32::MIN)].into(), until };
+    let outcome = PortionOutcome::Granted(vec![(0, ticket.clone())]);
+    let portion_back = PortionBack { request: id, round: 1, outcome, trail: Vec::new() };
     [
-        Message::HandOver(Box::new(handover)),
+        Message::HandOver(Box::new(handover.clone())),
         Message::HandedBack(Box::new(back)),
         Message::Advert(Box::new(advert)),
         Message::AdvertWanted,
+        Message::AskPortion(Box::new(PortionAsked { handover, portion })),
+        Message::PortionBack(Box::new(portion_back)),
+        Message::PortionDecided { request: id, round: 1, taken: true },
     ]
 }
 

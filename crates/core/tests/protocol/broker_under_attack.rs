@@ -210,6 +210,7 @@ fn a_broker_drops_what_is_not_said_to_brokers() {
             "need",
             "hosts",
             "hand-over",
+            "ask-portion",
         ];
         if its.contains(&kind) || TAKEN_BY_ALL.contains(&kind) {
             continue;

@@ -312,6 +312,9 @@ impl Pair {
             state @ (State::Open { .. }
             | State::Passed { .. }
             | State::Brought { .. }
+            | State::Gathering { .. }
+            | State::Reserved { .. }
+            | State::Committing { .. }
             | State::Planned { .. }
             | State::Returned { .. }) => {
                 panic!("{}", state.word())

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::broker::facts::{Fact, ReturnBegun};
 use tenure_core::broker::machine::{Event, State, Tickets};
+use tenure_core::broker::portions::Gathered;
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{RequestId, SliceName};
@@ -17,6 +18,7 @@ use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::hosts::Hosts;
 use tenure_core::wire::message::{Message, Sealed};
 use tenure_core::wire::need::Need;
+use tenure_core::wire::portion::{Portion, PortionOutcome};
 use tenure_core::wire::recall::{Level, Notice};
 use tenure_core::wire::request::Request;
 
@@ -64,6 +66,8 @@ pub(crate) struct Returning {
 pub(crate) struct RequestRecord {
     pub(crate) request: Request,
     pub(crate) state: State,
+    /// If another broker has asked for a portion of it: which.
+    pub(crate) portion: Option<Portion>,
     pub(crate) forgotten: bool,
 }
 
@@ -106,7 +110,10 @@ impl Cut {
 impl RequestRecord {
     /// Until when offers are held, if they are.
     pub(crate) fn held_until(&self) -> Option<Time> {
-        if let State::Held { until, .. } = &self.state { Some(*until) } else { None }
+        if let State::Held { until, .. } = &self.state {
+            return Some(*until);
+        }
+        self.state.gathered().map(|gathered| gathered.until)
     }
 
     pub(crate) fn word(&self) -> &'static str {
@@ -122,6 +129,14 @@ impl BrokerModel {
             | Fact::RequestPassed(_)
             | Fact::PassLapsed(_)
             | Fact::PassAnswered(_) => self.passed_on(me, fact),
+            Fact::PortionHanded(_)
+            | Fact::PortionKept(_)
+            | Fact::PortionPassed(_)
+            | Fact::PortionAnswered(_)
+            | Fact::PortionReserved(_)
+            | Fact::PortionsTaken(_)
+            | Fact::PortionsGranted(_)
+            | Fact::PortionsReleased(_) => self.in_portions(me, fact),
             Fact::TicketsCut(fact) => {
                 self.cut(fact.request, &fact.tickets);
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
@@ -156,8 +171,7 @@ impl BrokerModel {
                 let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
                 let from = record.word();
                 record.forgotten = true;
-                let open = matches!(record.state, State::Open { .. } | State::Passed { .. });
-                self.open -= usize::from(open);
+                self.open -= usize::from(waits(&record.state));
                 Ok(vec![change(me, id, from, NOTHING)])
             }
             Fact::DelegationTaken(_)
@@ -210,6 +224,69 @@ impl BrokerModel {
             },
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// A request is met by several brokers together.
+    fn in_portions(&mut self, me: ActorId, fact: &Fact) -> Folded {
+        let (id, event) = match fact {
+            Fact::PortionHanded(fact) => {
+                let whole = request_in(&fact.handover.sealed)?;
+                let portion = fact.portion.of(&whole).map_err(|_| unfounded(fact.request))?;
+                return Ok(self.portion_handed(me, whole, portion.0, &fact.portion));
+            }
+            Fact::PortionKept(fact) => {
+                let record = self.requests.get(&fact.request);
+                let record = record.ok_or_else(|| unfounded(fact.request))?;
+                let (before, whole) = (&record.state, &record.request);
+                let kept = Gathered::keep(before, whole, record.portion.as_ref(), fact);
+                (fact.request, Event::Gathered(Box::new(kept)))
+            }
+            Fact::PortionPassed(fact) => (fact.request, Event::Passed(fact.to, fact.until)),
+            Fact::PortionAnswered(fact) => {
+                let event = match &fact.outcome {
+                    PortionOutcome::Held { units, .. } => {
+                        Event::HeldThere(fact.from, units.clone())
+                    }
+                    PortionOutcome::Granted(tickets) => {
+                        Event::Delivered(fact.from, tickets.clone())
+                    }
+                    PortionOutcome::Refused(_) | PortionOutcome::Seen => Event::CameBack,
+                };
+                let record = self.requests.get(&fact.request);
+                if event == Event::CameBack
+                    && record.is_some_and(|of| matches!(of.state, State::Committing { .. }))
+                {
+                    return Ok(Vec::new());
+                }
+                (fact.request, event)
+            }
+            Fact::PortionReserved(fact) => (fact.request, Event::Reserved(fact.refusal.clone())),
+            Fact::PortionsTaken(fact) => (fact.request, Event::Taken),
+            Fact::PortionsGranted(fact) => {
+                let record = self.requests.get(&fact.request);
+                let gathered = record.and_then(|record| record.state.gathered()).cloned();
+                self.cut(fact.request, &gathered.map(|gathered| gathered.own).unwrap_or_default());
+                (fact.request, Event::Completed)
+            }
+            Fact::PortionsReleased(fact) => (fact.request, Event::Released),
+            _ => return Ok(Vec::new()),
+        };
+        Ok(vec![self.step(me, id, event)?])
+    }
+
+    fn portion_handed(
+        &mut self,
+        me: ActorId,
+        whole: Request,
+        alone: Request,
+        portion: &Portion,
+    ) -> Vec<Change> {
+        let change = self.requested(me, &alone);
+        if let Some(record) = self.requests.get_mut(&whole.id) {
+            record.portion = Some(portion.clone());
+            record.request = whole;
+        }
+        change
     }
 
     /// A guest says what a service wants, or which hosts it uses.
@@ -296,10 +373,12 @@ impl BrokerModel {
     fn requested(&mut self, me: ActorId, request: &Request) -> Vec<Change> {
         let open = std::sync::Arc::new(request.clone());
         let state = State::Open { request: open, waiting: None };
-        let change = change(me, request.id, NOTHING, state.word());
+        let before = self.requests.get(&request.id).map_or(NOTHING, RequestRecord::word);
+        let change = change(me, request.id, before, state.word());
         self.open += 1;
-        let record = RequestRecord { request: request.clone(), state, forgotten: false };
-        self.requests.insert(request.id, record);
+        let request = request.clone();
+        let record = RequestRecord { request, state, portion: None, forgotten: false };
+        self.requests.insert(record.request.id, record);
         vec![change]
     }
 
@@ -348,16 +427,17 @@ impl BrokerModel {
     }
 
     fn answered(&mut self, me: ActorId, id: RequestId, event: Event) -> Folded {
-        let change = self.step(me, id, event)?;
-        self.open -= 1;
-        Ok(vec![change])
+        Ok(vec![self.step(me, id, event)?])
     }
 
     fn step(&mut self, me: ActorId, id: RequestId, event: Event) -> Result<Change, Unfounded> {
         let record = self.requests.get_mut(&id).ok_or_else(|| unfounded(id))?;
         let (from, before) = (record.word(), record.held_until());
+        let waited = waits(&record.state);
         let gone = State::Returned { tickets: Vec::new() };
         record.state = std::mem::replace(&mut record.state, gone).next(event)?;
+        self.open -= usize::from(waited);
+        self.open += usize::from(waits(&record.state));
         if let Some(until) = before {
             self.held.remove(&(until, id));
         }
@@ -366,6 +446,11 @@ impl BrokerModel {
         }
         Ok(change(me, id, from, record.state.word()))
     }
+}
+
+/// Whether a request in this state waits for a decision.
+fn waits(state: &State) -> bool {
+    matches!(state, State::Open { .. } | State::Passed { .. } | State::Gathering { .. })
 }
 
 /// The request that a message is.

@@ -103,6 +103,9 @@ fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
             | broker::State::Held { .. }
             | broker::State::Passed { .. }
             | broker::State::Brought { .. }
+            | broker::State::Gathering { .. }
+            | broker::State::Reserved { .. }
+            | broker::State::Committing { .. }
             | broker::State::Planned { .. }
             | broker::State::Granted { .. }
             | broker::State::Returned { .. } => None,

@@ -3,24 +3,25 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use tenure_config::Profiles;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Constraints, Expr};
 use tenure_core::model::time::Span;
 use tenure_core::wire::request::{Item, MAX_ITEMS};
 use tenure_expr::{Demand, demand};
 
-/// The items of a request that asks for what `demand` says.
+/// The items of a request that asks for what `demand` says, of units of types or of profiles.
 ///
 /// # Errors
 /// If the demand is beyond the bounds of the protocol, with how.
-pub fn items(demand: &Demand) -> Result<Vec<Item>, String> {
+pub fn items(demand: &Demand, profiles: &Profiles) -> Result<Vec<Item>, String> {
     let mut items = Vec::new();
     let mut together = 0..=u8::MAX;
     for (choice, alternative) in (0u8..).zip(demand.alternatives()) {
         for bundle in &alternative.bundles {
             let together = (bundle.items.len() > 1).then(|| together.next()).flatten();
             for wanted in &bundle.items {
-                items.push(Item { choice, together, ..item(wanted)? });
+                items.push(Item { choice, together, ..item(wanted, profiles)? });
             }
         }
     }
@@ -30,13 +31,21 @@ pub fn items(demand: &Demand) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-fn item(wanted: &demand::Item) -> Result<Item, String> {
+fn item(wanted: &demand::Item, profiles: &Profiles) -> Result<Item, String> {
     let units = |units| NonZeroU32::new(units).ok_or("an item has at least 1 unit");
     let offset = i64::try_from(wanted.after.as_micros()).map_err(|error| error.to_string())?;
-    let resource = Name::new(&wanted.kind).map_err(|error| error.to_string())?;
+    let kind = Name::new(&wanted.kind).map_err(|error| error.to_string())?;
+    let (resource, condition) = match profiles.get(&kind) {
+        Some(profile) => {
+            let narrowed = profile.narrowed(wanted.condition.as_ref());
+            let too_long = |error| format!("the condition with that of profile `{kind}`: {error}");
+            (profile.resource.clone(), narrowed.map_err(too_long)?)
+        }
+        None => (kind, wanted.condition.clone()),
+    };
     Ok(Item {
         min_units: units(wanted.min_units)?,
-        requirements: wanted.condition.iter().cloned().collect(),
+        requirements: condition.into_iter().collect(),
         optional: wanted.optional,
         offset: Span::from_micros(offset),
         ..Item::new(resource, units(wanted.max_units)?)
@@ -86,9 +95,31 @@ fn joined(requirements: &Constraints) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure_config::Profile;
 
     fn read(demand: &str) -> Result<Vec<Item>, String> {
-        items(&Demand::parse(demand).unwrap())
+        items(&Demand::parse(demand).unwrap(), &Profiles::new())
+    }
+
+    #[test]
+    fn a_profile_adds_its_condition_and_what_the_demand_does_not_say_otherwise() {
+        let expr = |text: &str| Expr::parse_condition(text).unwrap();
+        let defaults = [(Name::literal("online"), expr("online = true"))].into();
+        let condition = Some(expr("sim"));
+        let phone = Profile { resource: Name::literal("phone"), condition, defaults };
+        let profiles = Profiles::from([(Name::literal("handset"), phone)]);
+        for (demand, text) in [
+            ("2 handset", "2 phone where 'sim and online = true'"),
+            (
+                "1 handset where model = \"p7\"",
+                "1 phone where 'model = \"p7\" and sim and online = true'",
+            ),
+            ("1 handset where online = false", "1 phone where 'online = false and sim'"),
+            ("1 phone", "1 phone"),
+        ] {
+            let items = items(&Demand::parse(demand).unwrap(), &profiles).unwrap();
+            assert_eq!(self::text(&items), text);
+        }
     }
 
     #[test]

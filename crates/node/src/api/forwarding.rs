@@ -145,7 +145,8 @@ impl AppState {
         broker: Option<&Name>,
         wanted: Option<&str>,
     ) -> ApiResult<Vec<NeighbourView>> {
-        let mut wanted = wanted.map(lease_request::items).transpose()?.unwrap_or_default();
+        let read = |demand| lease_request::items(demand, self.profiles());
+        let mut wanted = wanted.map(read).transpose()?.unwrap_or_default();
         let first = wanted.iter().map(|item| item.choice).min();
         wanted.retain(|item| Some(item.choice) == first);
         let mut all = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure_config::Profiles;
 use tenure_core::actor::Role;
 use tenure_core::driver::UnitId;
 use tenure_core::model::identity::ActorId;
@@ -212,8 +213,8 @@ fn link_of(link: &LinkRequest, items: usize) -> Result<Item, ApiError> {
 }
 
 /// The items of a request, its links last.
-fn items_of(request: &LeaseRequest) -> Result<Vec<Item>, ApiError> {
-    let mut items = items(&request.demand)?;
+fn items_of(request: &LeaseRequest, profiles: &Profiles) -> Result<Vec<Item>, ApiError> {
+    let mut items = items(&request.demand, profiles)?;
     let units = items.len();
     if request.apart {
         items.iter_mut().for_each(|item| item.relation = Relation::Apart(0));
@@ -262,7 +263,7 @@ fn ask_of(app: &AppState, manager: &Name, request: LeaseRequest) -> Result<Ask, 
     };
     let retry_policy = RETRY_FOR.min(Span::from_micros(request.duration.as_micros() / 2));
     let provisos = provisos(app, &request, now)?;
-    let items = items_of(&request)?;
+    let items = items_of(&request, app.profiles())?;
     let mut properties: BTreeMap<Name, String> =
         request.properties.iter().map(|(key, text)| (key.clone(), text.to_owned())).collect();
     if let Some(id) = request.id {
@@ -440,14 +441,14 @@ fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(", ")
 }
 
-/// The items of a demand in the words of its user.
-pub(super) fn items(source: &str) -> Result<Vec<Item>, ApiError> {
+/// The items of a demand in the words of its user, who may name profiles of this process.
+pub(super) fn items(source: &str, profiles: &Profiles) -> Result<Vec<Item>, ApiError> {
     let bad = |message| ApiError::new(Code::Usage, message);
     let read = Demand::parse(source).map_err(|error| {
         bad(format!("the demand cannot be read: {error}"))
             .help("write, for example, `4..8 node where 'cpus >= 8'`")
     })?;
-    demand::items(&read).map_err(bad)
+    demand::items(&read, profiles).map_err(bad)
 }
 
 /// The newest request under an id, as the journal has it.
@@ -505,14 +506,15 @@ mod tests {
 
     #[test]
     fn a_demand_that_cannot_be_asked_for_is_wrong_usage() {
-        assert_eq!(items("2..4 node where 'speed = 3', 1 gpu").unwrap().len(), 2);
+        let none = Profiles::new();
+        assert_eq!(items("2..4 node where 'speed = 3', 1 gpu", &none).unwrap().len(), 2);
         for (demand, why) in [
             ("4 node where 'speed ='", "found the end (column 22)"),
             ("4 node where 'speed = 3", "expected `'`"),
             ("4 Node", "`Node` is not a type"),
             ("4 node where '3'", "not a condition"),
         ] {
-            let error = items(demand).unwrap_err();
+            let error = items(demand, &none).unwrap_err();
             assert!(error.message.contains(why), "{demand}: {}", error.message);
             assert_eq!(error.code, Code::Usage);
         }

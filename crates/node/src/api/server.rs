@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use nix::unistd::Gid;
 use serde::Serialize;
+use tenure_config::Profiles;
 use tenure_core::actor::Actor as _;
 use tenure_core::actor::Role;
 use tenure_core::runtime::AnyActor;
@@ -58,6 +59,11 @@ pub struct AppState {
 pub(super) type ApiResult<T> = Result<T, ApiError>;
 
 impl AppState {
+    /// What users may ask for by a name.
+    pub(super) fn profiles(&self) -> &Profiles {
+        &self.config.profiles
+    }
+
     /// The state for a deployment that keeps its data in `data`.
     pub fn new(running: &Running, config: Config, data: PathBuf, clock: Arc<dyn Clock>) -> Self {
         let handles = running.handles().map(|handle| (handle.info().name.clone(), handle.clone()));

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use tenure_config::{
-    RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawPlugins, RawReach, RawStacks, RawStock,
-    RawStocks, RawUnits, StockKind,
+    RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawPlugins, RawProfiles, RawReach,
+    RawStacks, RawStock, RawStocks, RawUnits, StockKind,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosure;
@@ -47,6 +47,9 @@ pub(super) struct File {
     pub(super) broker: Actors<Broker>,
     #[serde(default)]
     pub(super) service_manager: Actors<ServiceManager>,
+    /// What users ask for by a name.
+    #[serde(default)]
+    pub(super) profile: RawProfiles,
 }
 
 /// An actor of another process.

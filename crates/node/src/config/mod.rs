@@ -19,8 +19,8 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use tenure_config::{
-    BrokerPeers, ConfigError, Files, Override, Place, PluginSpec, RawPlugin, RawPlugins, RawPoint,
-    Source, Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
+    BrokerPeers, ConfigError, Files, Override, Place, PluginSpec, Profiles, RawPlugin, RawPlugins,
+    RawPoint, Source, Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosures;
@@ -78,6 +78,8 @@ pub struct Config {
     pub brokers: BTreeMap<Name, Broker>,
     /// The service managers.
     pub service_managers: BTreeMap<Name, ServiceManager>,
+    /// What users of this process ask for by a name.
+    pub profiles: Profiles,
     /// Where figures are served to Prometheus, on loopback.
     pub metrics: Option<SocketAddr>,
     /// The group that may use the control API, beside the owner of the data folder and root.
@@ -277,6 +279,7 @@ impl Check<'_> {
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
             service_managers: BTreeMap::new(),
+            profiles: BTreeMap::new(),
             metrics: self.loopback(file.metrics.as_ref())?,
             socket_group: file.socket_group.as_ref().map(|group| group.get_ref().clone()),
             listen: file.listen,
@@ -292,6 +295,7 @@ impl Check<'_> {
         let brokers: Vec<Name> = brokers.chain(elsewhere(Role::Broker)).collect();
         let managers = file.service_manager.keys().map(|name| name.get_ref().clone());
         let managers: Vec<Name> = managers.chain(elsewhere(Role::ServiceManager)).collect();
+        config.profiles = tenure_config::profiles(file.profile, self.sources)?;
         for (name, broker) in file.broker {
             let broker = self.broker(broker, &name, (&brokers, &managers))?;
             config.brokers.insert(name.into_inner(), broker);

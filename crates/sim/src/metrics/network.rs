@@ -13,6 +13,7 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::service_manager::facts::Fact as GuestFact;
 use tenure_core::site_authority::facts::Fact as SiteFact;
 use tenure_core::ticket::link::LinkHash;
+use tenure_core::wire::portion::PortionOutcome;
 use tenure_core::wire::refusal::{Outlook, Refusal};
 use tenure_core::wire::request::Request;
 
@@ -109,6 +110,26 @@ impl NetworkFigures {
             // The message that passes it on, and its answer.
             BrokerFact::RequestPassed(fact) => self.message_about(fact.request),
             BrokerFact::PassAnswered(fact) => self.message_about(fact.request),
+            BrokerFact::PortionHanded(fact) => {
+                if let Some(open) = self.open.get_mut(&fact.request) {
+                    open.handed.push((member, fact.handover.path.len() as u64));
+                }
+            }
+            BrokerFact::PortionPassed(fact) => self.message_about(fact.request),
+            // The answer; if it brings tickets, what they were asked for with, too.
+            BrokerFact::PortionAnswered(fact) => {
+                self.message_about(fact.request);
+                if let PortionOutcome::Granted(_) = fact.outcome {
+                    self.message_about(fact.request);
+                }
+            }
+            // Of those that meet a request together the furthest counts.
+            BrokerFact::PortionsGranted(fact) => {
+                if let Some(open) = self.open.get_mut(&fact.request) {
+                    let handed = open.handed.iter().find(|(to, _)| *to == member);
+                    open.hops = open.hops.max(handed.map_or(0, |(_, hops)| *hops));
+                }
+            }
             BrokerFact::TicketsCut(fact) => {
                 if let Some(open) = self.open.get_mut(&fact.request) {
                     let handed = open.handed.iter().find(|(to, _)| *to == member);

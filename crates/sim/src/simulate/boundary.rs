@@ -71,6 +71,9 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::Restate { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::AskPortion(_)
+            | Message::PortionBack(_)
+            | Message::PortionDecided { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Join(_)

@@ -1,6 +1,7 @@
 //! Which transitions of the four machines a fact makes, for the counts of a run.
 
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::machine::State as AtBroker;
 use tenure_core::driver::UnitId;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
@@ -11,6 +12,7 @@ use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::{machine, unit};
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::wire::handover::Outcome;
+use tenure_core::wire::portion::PortionOutcome;
 
 /// A transition: machine, state, event, next state. A birth comes from `[*]`.
 pub(super) type Transition = (&'static str, &'static str, &'static str, &'static str);
@@ -160,6 +162,27 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
             let granted = matches!(fact.outcome, Outcome::Granted(_));
             (fact.request, if granted { "Brought" } else { "CameBack" })
         }
+        F::PortionHanded(fact) => (fact.request, "Requested"),
+        F::PortionKept(fact) => (fact.request, "Gathered"),
+        F::PortionPassed(fact) => (fact.request, "Passed"),
+        F::PortionAnswered(fact) => {
+            let event = match &fact.outcome {
+                PortionOutcome::Held { .. } => "HeldThere",
+                PortionOutcome::Granted(_) => "Delivered",
+                PortionOutcome::Refused(_) | PortionOutcome::Seen => "CameBack",
+            };
+            let AnyActor::Broker(actor) = actor else { return Vec::new() };
+            let state = actor.request(fact.request);
+            // What is refused after it was held is refused by the next fact.
+            if event == "CameBack" && matches!(state, Some(AtBroker::Committing { .. })) {
+                return Vec::new();
+            }
+            (fact.request, event)
+        }
+        F::PortionReserved(fact) => (fact.request, "Reserved"),
+        F::PortionsTaken(fact) => (fact.request, "Taken"),
+        F::PortionsGranted(fact) => (fact.request, "Completed"),
+        F::PortionsReleased(fact) => (fact.request, "Released"),
         F::TicketsCut(fact) => (fact.request, "Granted"),
         F::RequestRefused(fact) => (fact.request, "Refused"),
         F::RequestQueued(fact) => (fact.request, "Waited"),

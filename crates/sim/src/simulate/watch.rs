@@ -18,6 +18,7 @@ use tenure_core::wire::advert::Entries;
 use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::hosts::Hosts;
 use tenure_core::wire::message::{Envelope, Message, Sealed};
+use tenure_core::wire::portion::{Portion, PortionOutcome};
 use tenure_laws::{Auditor, Observation};
 
 use super::boundary;
@@ -202,6 +203,9 @@ impl Watch {
             | Message::Restate { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::AskPortion(_)
+            | Message::PortionBack(_)
+            | Message::PortionDecided { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Join(_)
@@ -457,6 +461,25 @@ fn say(message: &Message) -> String {
             Outcome::Refused(refusal) => format!("{kind} {}: {refusal}", back.request),
             Outcome::Seen => format!("{kind} {}: seen", back.request),
         },
+        Message::AskPortion(asked) => {
+            let Portion { round, units, .. } = &asked.portion;
+            let brokers = asked.handover.path.len();
+            format!("{kind} by {brokers} brokers, round {round}: {} items", units.len())
+        }
+        Message::PortionBack(back) => match &back.outcome {
+            PortionOutcome::Held { units, refusal, .. } => {
+                let all = if refusal.is_none() { ", all" } else { "" };
+                format!("{kind} {}: holds {} items{all}", back.request, units.len())
+            }
+            PortionOutcome::Granted(tickets) => {
+                format!("{kind} {}: {} tickets", back.request, tickets.len())
+            }
+            PortionOutcome::Refused(refusal) => format!("{kind} {}: {refusal}", back.request),
+            PortionOutcome::Seen => format!("{kind} {}: seen", back.request),
+        },
+        Message::PortionDecided { request, round, taken } => {
+            format!("{kind} {request}, round {round}: {}", if *taken { "taken" } else { "let go" })
+        }
         Message::Restate { needs, hosts } => {
             format!("{kind} {} needs, hosts of {}", needs.len(), hosts.len())
         }

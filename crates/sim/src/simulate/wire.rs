@@ -265,6 +265,9 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::Restate { .. }
         | Message::HandOver(_)
         | Message::HandedBack(_)
+        | Message::AskPortion(_)
+        | Message::PortionBack(_)
+        | Message::PortionDecided { .. }
         | Message::Advert(_)
         | Message::AdvertWanted
         | Message::Join(_)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Neighbour;
 use super::entries::Further;
-use super::known::{KnownNeighbour, Liveness, after};
+use super::known::{KnownNeighbour, Liveness, after, without};
 use crate::actor::periodic::Periodic;
 use crate::actor::{Role, dropped};
 use crate::broker::{Broker, Output};
@@ -19,6 +19,7 @@ use crate::model::time::{Span, Time};
 use crate::wire::advert::{Advert, AdvertEntry, Entries, digest};
 use crate::wire::handover::Outcome;
 use crate::wire::message::{Header, Message};
+use crate::wire::portion::PortionOutcome;
 use crate::wire::request::Request;
 
 /// Who was not heard for so many periods is silent.
@@ -233,6 +234,27 @@ impl Broker {
         let Some(entries) = heard.entries() else { return };
         if let Some(entries) = after(entries, request, outcome) {
             heard.since = Some(Arc::new(entries));
+        }
+    }
+
+    /// As [`heed`](Self::heed), of the answer for a portion.
+    pub(in crate::broker) fn heed_portion(
+        &mut self,
+        from: ActorId,
+        request: &Request,
+        outcome: &PortionOutcome,
+    ) {
+        match outcome {
+            PortionOutcome::Held { units, .. } => {
+                let Some(heard) = self.adverts.received.get_mut(&from) else { return };
+                let Some(entries) = heard.entries() else { return };
+                let units = units.iter().map(|(item, units)| (*item, units.get()));
+                heard.since = Some(Arc::new(without(entries, request, units)));
+            }
+            PortionOutcome::Refused(refusal) => {
+                self.heed(from, request, &Outcome::Refused(refusal.clone()));
+            }
+            PortionOutcome::Granted(_) | PortionOutcome::Seen => {}
         }
     }
 

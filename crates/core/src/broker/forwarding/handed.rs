@@ -1,9 +1,12 @@
 //! Requests that other brokers hand on.
 
+use std::sync::Arc;
+
 use super::route::Route;
 use crate::actor::{Emit as _, Role, dropped};
 use crate::broker::facts::{RequestHanded, RequestSealed};
 use crate::broker::machine::State;
+use crate::broker::view::OpenRoute;
 use crate::broker::{Broker, Output, Record};
 use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
@@ -53,8 +56,8 @@ impl Broker {
         handover: Handover,
         out: &mut Output,
     ) {
-        let id = match self.read_handover(now, from, &handover) {
-            Ok(id) => id,
+        let request = match self.read_handover(now, from, &handover) {
+            Ok(request) => request,
             Err((Some(id), refusal)) => {
                 return self.hand_back(now, (from, id), Outcome::Refused(refusal), out);
             }
@@ -63,6 +66,7 @@ impl Broker {
                 return out.problems.push(dropped("hand-over", cause));
             }
         };
+        let id = request.id;
         if let Some(record) = self.state.requests.get(&id) {
             if record.handed_by() == Some(from) {
                 return self.repeat_answer(id, out);
@@ -72,37 +76,45 @@ impl Broker {
         if handover.path.contains(&self.base.id()) {
             return self.hand_back(now, (from, id), Outcome::Seen, out);
         }
-        let Some(request) = request_in(&handover.sealed) else { return };
-        let crowded =
-            self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(id.origin).has_room();
-        if crowded || self.state.quotas.asks_too_fast(id.origin, now) {
+        if self.is_crowded(now, id.origin) {
             return self.hand_back(now, (from, id), Outcome::Refused(Refusal::Overloaded), out);
         }
         let request = self.take_receipts(now, request, out);
-        let denied = self.state.neighbours.of(from).and_then(|of| of.accept.as_ref());
-        let denied = denied.and_then(|accepted| accepted.excludes(&request));
-        let refusal = denied.or_else(|| self.not_open(now, &request));
+        let refusal = self.not_taken(now, from, &request);
         self.emit(now, RequestHanded { request: id, handover }, out);
         if let Some(refusal) = refusal {
             self.refuse(now, id, refusal, "never open to decision".to_owned(), out);
         }
     }
 
-    /// The id of a request that is handed on, if its guest has asked for it and the sender may hand it on.
-    fn read_handover(
+    /// Why a request that a broker hands on is not open to decision, if it is not.
+    pub(in crate::broker) fn not_taken(
+        &self,
+        now: Time,
+        from: ActorId,
+        request: &Request,
+    ) -> Option<Refusal> {
+        let denied = self.state.neighbours.of(from).and_then(|of| of.accept.as_ref());
+        let denied = denied.and_then(|accepted| accepted.excludes(request));
+        denied.or_else(|| self.not_open(now, request))
+    }
+
+    /// A request that is handed on, if its guest has asked for it and the sender may hand it on.
+    pub(in crate::broker) fn read_handover(
         &mut self,
         now: Time,
         from: ActorId,
         handover: &Handover,
-    ) -> Result<RequestId, (Option<RequestId>, Refusal)> {
+    ) -> Result<Request, (Option<RequestId>, Refusal)> {
         let malformed = |cause: &str| Refusal::Malformed(cause.to_owned());
         let since = now.minus(self.base.margin()).minus(LEDGER_RETENTION);
         let envelope = handover.sealed.read(&mut self.base.credentials, since);
         let envelope = envelope.map_err(|cause| (None, malformed(&cause.to_string())))?;
-        let Message::Request(request) = &envelope.message else {
+        let header = envelope.header;
+        let Message::Request(request) = envelope.message else {
             return Err((None, malformed("there is no request in it")));
         };
-        let (id, header) = (request.id, envelope.header);
+        let id = request.id;
         let refused = |refusal| Err((Some(id), refusal));
         let accepts =
             self.state.neighbours.of(from).is_some_and(|neighbour| neighbour.accept.is_some());
@@ -119,13 +131,13 @@ impl Broker {
         if request.reply != Reply::Grant || extends {
             return refused(malformed("only requests for new tickets are passed on"));
         }
-        if let Err(cause) = self.check_units(request) {
+        if let Err(cause) = self.check_units(&request) {
             return refused(Refusal::Malformed(cause));
         }
-        if now >= Self::known_until(request).plus(self.base.margin()) {
+        if now >= Self::known_until(&request).plus(self.base.margin()) {
             return refused(Refusal::TooLate(request.last_end()));
         }
-        Ok(id)
+        Ok(request)
     }
 
     fn hand_back(
@@ -142,12 +154,10 @@ impl Broker {
 
     pub(in crate::broker) fn request_handed(&mut self, at: Time, fact: &RequestHanded) {
         let handover = &fact.handover;
-        let Some(mut request) = request_in(&handover.sealed) else { return };
-        request.receipts.clear();
-        let by = handover.answer_by.plus(CLAIM_WITHIN);
-        let by = request.provisos.redeem_by.map_or(by, |wanted| wanted.min(by));
-        request.provisos.redeem_by = Some(by);
-        request.answer_by = request.answer_by.min(handover.answer_by);
+        let Some(request) = as_decided(&handover.sealed, handover.answer_by, handover.answer_by)
+        else {
+            return;
+        };
         self.state.quotas.asked(request.id.origin, at);
         self.requested(&request);
         if let Some(record) = self.state.requests.get_mut(&request.id) {
@@ -163,6 +173,9 @@ impl Broker {
         record: &Record,
         out: &mut Output,
     ) {
+        if record.route.as_ref().is_some_and(|route| route.portion.is_some()) {
+            return self.repeat_portion(id, record, out);
+        }
         let outcome = match &record.state {
             State::Granted { tickets, .. }
             | State::Returned { tickets }
@@ -170,6 +183,9 @@ impl Broker {
             State::Refused { refusal, .. } => Outcome::Refused(refusal.clone()),
             State::Open { .. }
             | State::Passed { .. }
+            | State::Gathering { .. }
+            | State::Reserved { .. }
+            | State::Committing { .. }
             | State::Held { .. }
             | State::Planned { .. } => return,
         };
@@ -180,15 +196,21 @@ impl Broker {
     /// The mapper sees what was tried for an open request.
     pub(in crate::broker) fn show_route(&mut self, id: RequestId) {
         let record = self.state.requests.get(&id);
-        let open = record.filter(|record| matches!(record.state, State::Open { .. }));
-        self.index.routed(id, open.and_then(|record| record.shown_route()));
+        self.index.routed(id, record.and_then(|record| record.shown_route()));
     }
 }
 
 impl Record {
-    /// The way of the request, and when its answer is due.
-    pub(in crate::broker) fn shown_route(&self) -> Option<(&Route, Time)> {
-        Some((self.route.as_ref()?, self.answer_by))
+    /// What the mapper is shown of the way of an open request.
+    pub(in crate::broker) fn shown_route(&self) -> Option<OpenRoute> {
+        self.shown()?;
+        let route = self.route.as_ref()?;
+        Some(OpenRoute {
+            tried: Arc::clone(&route.tried),
+            hops: route.open().map_or(0, |_| route.hops),
+            answer_by: self.decide_by(),
+            stage: self.stage(),
+        })
     }
 
     /// The broker that has handed the request on, if one has.
@@ -205,6 +227,30 @@ impl Record {
             trail: trail.unwrap_or_default(),
         }))
     }
+}
+
+impl Route {
+    /// The whole request of which another broker has asked for a portion.
+    pub(in crate::broker) fn whole(&self) -> Option<Request> {
+        let portion = self.portion.as_ref()?;
+        as_decided(self.sealed.as_ref()?, portion.until, portion.until)
+    }
+}
+
+/// The request that a message is, as it is decided for another broker that wants an answer by then; tickets for it must
+/// be redeemed soon after `until`.
+pub(in crate::broker) fn as_decided(
+    sealed: &Sealed,
+    answer_by: Time,
+    until: Time,
+) -> Option<Request> {
+    let mut request = request_in(sealed)?;
+    request.receipts.clear();
+    let by = until.plus(CLAIM_WITHIN);
+    let by = request.provisos.redeem_by.map_or(by, |wanted| wanted.min(by));
+    request.provisos.redeem_by = Some(by);
+    request.answer_by = request.answer_by.min(answer_by);
+    Some(request)
 }
 
 /// The request that a message is.

@@ -90,6 +90,18 @@ impl KnownNeighbour {
         times.min().unwrap_or(0)
     }
 
+    /// How many of the units that these items ask for it promises by `latest` within so many hops.
+    pub fn offers<'a>(
+        &self,
+        items: impl IntoIterator<Item = &'a Item>,
+        latest: Time,
+        hops: u8,
+    ) -> u32 {
+        let offered =
+            needed(items).map(|item| self.units_within(item, latest, hops).min(item.units.get()));
+        offered.fold(0, u32::saturating_add)
+    }
+
     fn units_within(&self, item: &Item, latest: Time, hops: u8) -> u32 {
         let near = self.entries.iter().filter(|entry| entry.hops <= hops && entry.suits(item));
         near.fold(0_u32, |sum, entry| sum.saturating_add(room(entry, latest)))
@@ -124,13 +136,8 @@ pub(super) fn after(
 ) -> Option<Vec<AdvertEntry>> {
     match outcome {
         Outcome::Granted(tickets) => {
-            let mut entries = entries.to_vec();
-            for (item, ticket) in tickets {
-                if let Some(item) = request.items.get(usize::from(*item)) {
-                    take(&mut entries, item, ticket.bottom().units.get());
-                }
-            }
-            Some(entries)
+            let units = tickets.iter().map(|(item, ticket)| (*item, ticket.bottom().units.get()));
+            Some(without(entries, request, units))
         }
         Outcome::Refused(Refusal::Busy { resource, earliest, .. }) => {
             let mut entries = entries.to_vec();
@@ -141,6 +148,21 @@ pub(super) fn after(
         }
         Outcome::Refused(_) | Outcome::Seen => None,
     }
+}
+
+/// What a broker has if so many units of these items of a request are no longer free there.
+pub(super) fn without(
+    entries: &[AdvertEntry],
+    request: &Request,
+    units: impl IntoIterator<Item = (u16, u32)>,
+) -> Vec<AdvertEntry> {
+    let mut entries = entries.to_vec();
+    for (item, units) in units {
+        if let Some(item) = request.items.get(usize::from(item)) {
+            take(&mut entries, item, units);
+        }
+    }
+    entries
 }
 
 /// So many units of what an item asks for are no longer free, the nearest of them.

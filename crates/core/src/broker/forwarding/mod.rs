@@ -11,8 +11,9 @@ mod passing;
 mod route;
 
 pub(super) use adverts::Adverts;
+pub(super) use handed::as_decided;
 pub use known::{KnownNeighbour, Liveness};
-pub(super) use passing::may_pass;
+pub(super) use passing::{MAX_TRAIL, may_pass, may_wait_until};
 pub(super) use route::Route;
 pub use route::Tried;
 

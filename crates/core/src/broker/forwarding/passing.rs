@@ -24,11 +24,16 @@ const LONGEST_HOP: Span = Span::from_secs(30);
 const SHORTEST_HOP: Span = Span::from_micros(250_000);
 
 /// The most that is remembered of what brokers said.
-const MAX_TRAIL: usize = 64;
+pub(in crate::broker) const MAX_TRAIL: usize = 64;
 
 /// Whether another broker could still answer what is due then.
 pub(in crate::broker) fn may_pass(now: Time, answer_by: Time) -> bool {
     answer_by.since(now) >= SHORTEST_HOP
+}
+
+/// Until when a portion that is due then may wait for the hold of another request: others can still be asked after it.
+pub(in crate::broker) fn may_wait_until(answer_by: Time) -> Time {
+    answer_by.minus(SHORTEST_HOP.times(2))
 }
 
 impl Broker {
@@ -47,7 +52,12 @@ impl Broker {
     }
 
     /// Until when a broker is waited for, if a request can be passed on to it.
-    fn can_pass(&self, now: Time, id: RequestId, to: ActorId) -> Result<Time, String> {
+    pub(in crate::broker) fn can_pass(
+        &self,
+        now: Time,
+        id: RequestId,
+        to: ActorId,
+    ) -> Result<Time, String> {
         let no = |why: &str| format!("request {id} is not passed on: {why}");
         let record = self.state.requests.get(&id).ok_or_else(|| no("it is not known"))?;
         let tried = record.route.as_ref().and_then(Route::open);
@@ -58,7 +68,7 @@ impl Broker {
         if !self.passes_to(to) {
             return Err(no("nothing is passed on to that broker"));
         }
-        if !may_pass(now, record.answer_by) {
+        if !may_pass(now, record.decide_by()) {
             return Err(no("no time is left"));
         }
         Ok(self.waits_until(now, record, tried))
@@ -73,7 +83,7 @@ impl Broker {
         });
         let left = i64::try_from(left.count().min(usize::from(tried.asks))).unwrap_or(i64::MAX);
         let hops = record.route.as_ref().map_or(1, |route| i64::from(route.hops));
-        let time = record.answer_by.since(now);
+        let time = record.decide_by().since(now);
         let part = time.part(left.saturating_add(1)).max(SHORTEST_HOP.min(time.part(2)));
         now.plus(part.min(LONGEST_HOP.times(hops)))
     }
@@ -84,6 +94,12 @@ impl Broker {
         fact: &RequestPassed,
     ) -> Result<(), BadFact> {
         let &RequestPassed { request: id, to, until, .. } = fact;
+        self.note_asked(id, to, at);
+        self.moved(id, at, Event::Passed(to, until))
+    }
+
+    /// A broker is asked for a request, or for a portion of it.
+    pub(in crate::broker) fn note_asked(&mut self, id: RequestId, to: ActorId, at: Time) {
         if let Some(route) = self.state.requests.get_mut(&id).and_then(|r| r.route.as_mut()) {
             let tried = Arc::make_mut(&mut route.tried);
             tried.asked.insert(to);
@@ -91,24 +107,29 @@ impl Broker {
             route.since = at;
         }
         self.state.pending.require(Obligation::Pass(id), self.base.position, at);
-        self.moved(id, at, Event::Passed(to, until))
     }
 
     /// The message to the broker that a request is passed on to.
     pub(in crate::broker) fn pass_message(&self, id: RequestId) -> Option<(ActorId, Message)> {
         let record = self.state.requests.get(&id)?;
-        let &State::Passed { to, until, .. } = &record.state else { return None };
+        let &State::Passed { to, until, .. } = &record.state else {
+            return self.portion_message(id);
+        };
+        Some((to, Message::HandOver(Box::new(self.handover(record, until)?))))
+    }
+
+    /// What is handed to the next broker, which has to answer by then.
+    pub(in crate::broker) fn handover(&self, record: &Record, until: Time) -> Option<Handover> {
         let route = record.route.as_ref()?;
         let me = self.base.id();
-        let handover = Handover {
+        Some(Handover {
             sealed: route.sealed.clone()?,
             path: route.path.iter().copied().chain([me]).collect(),
             asked: route.tried.asked.iter().copied().chain([me]).collect(),
             hops: route.hops.saturating_sub(1),
             asks: route.tried.asks,
             answer_by: until,
-        };
-        Some((to, Message::HandOver(Box::new(handover))))
+        })
     }
 
     /// A broker has answered a request that was passed on to it.
@@ -155,13 +176,22 @@ impl Broker {
 
     /// Whether tickets are what a guest has asked for, and its own.
     fn check_brought(&mut self, request: &Request, tickets: &Tickets) -> Result<(), String> {
-        let holder = request.id.origin;
+        self.check_own_tickets(request.id.origin, tickets)?;
+        let met = request.is_met_with(tickets);
+        met.then_some(()).ok_or_else(|| "the tickets are not what was asked for".to_owned())
+    }
+
+    /// Whether tickets are good, and a guest's.
+    pub(in crate::broker) fn check_own_tickets(
+        &mut self,
+        holder: ActorId,
+        tickets: &Tickets,
+    ) -> Result<(), String> {
         for (_, ticket) in tickets {
             let checked = self.base.credentials.check_ticket(ticket, ticket.site(), holder);
             checked.map_err(|fault| fault.to_string())?;
         }
-        let met = request.is_met_with(tickets);
-        met.then_some(()).ok_or_else(|| "the tickets are not what was asked for".to_owned())
+        Ok(())
     }
 
     pub(in crate::broker) fn pass_answered(
@@ -193,14 +223,19 @@ impl Broker {
         at: Time,
         id: RequestId,
     ) -> Result<(), BadFact> {
-        if let Some(&State::Passed { to, .. }) = self.request(id) {
+        let to = match self.request(id) {
+            Some(&State::Passed { to, .. }) => Some(to),
+            Some(State::Gathering { asked, .. }) => asked.map(|(to, _)| to),
+            Some(_) | None => None,
+        };
+        if let Some(to) = to {
             self.note_hop(id, (to, HopAnswer::Nothing), at, &[]);
         }
         self.state.pending.settle(&Obligation::Pass(id));
         self.moved(id, at, Event::CameBack)
     }
 
-    fn note_hop(
+    pub(in crate::broker) fn note_hop(
         &mut self,
         id: RequestId,
         (broker, said): (ActorId, HopAnswer),
@@ -220,8 +255,11 @@ impl Broker {
     /// How many requests a broker is being asked for.
     pub(in crate::broker) fn passed_to(&self, broker: ActorId) -> u32 {
         let all = self.state.requests.values();
-        let passed =
-            all.filter(|record| matches!(record.state, State::Passed { to, .. } if to == broker));
+        let passed = all.filter(|record| match &record.state {
+            State::Passed { to, .. } => *to == broker,
+            State::Gathering { asked, .. } => asked.is_some_and(|(to, _)| to == broker),
+            _ => false,
+        });
         u32::try_from(passed.count()).unwrap_or(u32::MAX)
     }
 

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::portions::Rounds;
 use super::Reach;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::time::Time;
 use crate::wire::handover::{Handover, Hop, HopAnswer};
 use crate::wire::message::Sealed;
+use crate::wire::portion::Portion;
 use crate::wire::refusal::Refusal;
 
 /// How a request that may be passed on came here, and who was asked for it since.
@@ -26,6 +28,10 @@ pub(crate) struct Route {
     pub(crate) since: Time,
     /// What was tried.
     pub(crate) tried: Arc<Tried>,
+    /// If another broker has asked for a portion of the request: which.
+    pub(crate) portion: Option<Portion>,
+    /// In which rounds it was gathered here.
+    pub(crate) rounds: Rounds,
 }
 
 /// What was tried for a request.
@@ -43,7 +49,8 @@ impl Route {
     /// That of a request whose guest has come here.
     pub(crate) fn first(sealed: Sealed, Reach { hops, asks }: Reach, at: Time) -> Self {
         let tried = Arc::new(Tried { asks, ..Tried::default() });
-        Self { sealed: Some(sealed), path: Vec::new(), hops, since: at, tried }
+        let (portion, rounds) = (None, Rounds::default());
+        Self { sealed: Some(sealed), path: Vec::new(), hops, since: at, tried, portion, rounds }
     }
 
     /// That of a request that another broker has handed on.
@@ -52,7 +59,13 @@ impl Route {
         let asked = asked.iter().chain(path).copied().collect();
         let tried = Arc::new(Tried { asked, asks: *asks, trail: Vec::new() });
         let (sealed, path) = (Some(sealed.clone()), path.clone());
-        Self { sealed, path, hops: *hops, since: at, tried }
+        let (portion, rounds) = (None, Rounds::default());
+        Self { sealed, path, hops: *hops, since: at, tried, portion, rounds }
+    }
+
+    /// That of a request of which another broker has asked for a portion.
+    pub(crate) fn portion(handover: &Handover, portion: Portion, at: Time) -> Self {
+        Self { portion: Some(portion), ..Self::handed(handover, at) }
     }
 
     /// The broker that has handed it on.
@@ -81,12 +94,18 @@ impl Tried {
         let unheard = neighbours.filter(|(_, who)| !said(*who) && !self.is_before(*who));
         let brokers: Vec<Name> = unheard.map(|(name, _)| name.clone()).collect();
         let unheard = Some(Refusal::Unheard { brokers: brokers.clone() });
-        let refused = self.trail.iter().filter_map(|hop| match &hop.said {
-            HopAnswer::Refused(refusal) => Some(refusal.clone()),
-            HopAnswer::Granted | HopAnswer::Seen | HopAnswer::Nothing => None,
-        });
-        let all = refused.chain(unheard.filter(|_| !brokers.is_empty()));
+        let all = self.refusals().cloned().chain(unheard.filter(|_| !brokers.is_empty()));
         all.fold(own, better)
+    }
+
+    /// What brokers have refused with.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = &Refusal> {
+        self.trail.iter().filter_map(|hop| match &hop.said {
+            HopAnswer::Refused(refusal) | HopAnswer::Held(Some(refusal)) => Some(refusal),
+            HopAnswer::Granted | HopAnswer::Held(None) | HopAnswer::Seen | HopAnswer::Nothing => {
+                None
+            }
+        })
     }
 
     /// Whether a broker was asked by another one.

@@ -23,6 +23,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::offer::Waiting;
 use tenure_core::wire::part::Part;
+use tenure_core::wire::portion::PortionOutcome;
 use tenure_core::wire::recall::Notice;
 use tenure_core::wire::request::Request;
 
@@ -405,6 +406,20 @@ fn brought(outcome: &Outcome) -> String {
     }
 }
 
+/// What another broker has answered for a portion.
+fn held_there(outcome: &PortionOutcome) -> String {
+    match outcome {
+        PortionOutcome::Held { units, refusal, .. } => {
+            let sum: u32 = units.values().fold(0, |sum, units| sum.saturating_add(units.get()));
+            let why = refusal.as_ref().map(|refusal| format!(", no more: {refusal}"));
+            format!("it holds {sum}{}", why.unwrap_or_default())
+        }
+        PortionOutcome::Granted(_) => "granted".to_owned(),
+        PortionOutcome::Refused(refusal) => refusal.to_string(),
+        PortionOutcome::Seen => "it has the request already".to_owned(),
+    }
+}
+
 fn broker_says(fact: &broker::Fact) -> Option<String> {
     use broker::Fact as F;
     match fact {
@@ -412,6 +427,11 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         F::RequestQueued(fact) => Some(place(&fact.waiting)),
         F::RequestPassed(fact) => Some(fact.reason.clone()),
         F::PassAnswered(fact) => Some(brought(&fact.outcome)),
+        F::PortionKept(fact) => Some(fact.reason.clone()),
+        F::PortionPassed(fact) => Some(fact.reason.clone()),
+        F::PortionAnswered(fact) => Some(held_there(&fact.outcome)),
+        F::PortionReserved(fact) => fact.refusal.as_ref().map(|refusal| refusal.to_string()),
+        F::PortionsReleased(fact) => Some(fact.reason.clone()),
         F::HoldEnded(fact) => Some(fact.refusal.to_string()),
         F::ReclaimEnded(fact) => Some(outcome(fact.redeemed)),
         F::Revised(fact) => Some(revision(&fact.request)),
@@ -436,6 +456,9 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::NeighbourSet(_)
         | F::RequestSealed(_)
         | F::RequestHanded(_)
+        | F::PortionHanded(_)
+        | F::PortionsTaken(_)
+        | F::PortionsGranted(_)
         | F::PassLapsed(_)
         | F::DelegationTaken(_)
         | F::DelegationEnded(_)

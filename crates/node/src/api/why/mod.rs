@@ -298,6 +298,9 @@ impl Inquiry<'_> {
                 RequestState::Held { .. }
                 | RequestState::Passed { .. }
                 | RequestState::Brought { .. }
+                | RequestState::Gathering { .. }
+                | RequestState::Reserved { .. }
+                | RequestState::Committing { .. }
                 | RequestState::Planned { .. }
                 | RequestState::Granted { .. }
                 | RequestState::Returned { .. }

@@ -113,6 +113,9 @@ impl LeaseRefs {
             | Message::Restate { .. }
             | Message::HandOver(_)
             | Message::HandedBack(_)
+            | Message::AskPortion(_)
+            | Message::PortionBack(_)
+            | Message::PortionDecided { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Join(_)

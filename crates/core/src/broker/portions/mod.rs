@@ -1,0 +1,178 @@
+//! Portions: a request that no broker can meet alone is met by several of them together, all or nothing.
+//!
+//! The broker that has the request keeps what it can give of it back, from one start on, and asks its neighbours one
+//! after the other to hold the rest, as they may ask theirs. Once all is held the first broker takes it: each cuts
+//! tickets for the guest, and they go back along the path. What nobody takes is free again when its hold ends.
+
+mod asking;
+mod deciding;
+mod gathered;
+mod handed;
+mod keeping;
+
+pub use gathered::{Gathered, HeldByOther};
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::machine::State;
+use super::{Broker, Record};
+use crate::model::name::Name;
+use crate::model::slice::RequestId;
+use crate::model::time::{Span, Time};
+use crate::wire::portion::{MAX_ROUNDS, comes_in_portions};
+use crate::wire::request::Request;
+
+/// How long a broker that gathers a request has others hold portions of it. Half of it is left to take them.
+const HOLD: Span = Span::from_secs(10);
+
+/// The longest that a portion is held for another broker.
+const LONGEST_HOLD: Span = Span::from_secs(30);
+
+/// What becomes of an open request if the broker cannot meet it alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// It is met by one broker, or not at all.
+    #[default]
+    Whole,
+    /// A portion of it may be kept and the rest asked of others: from this start on, or, without one, the earliest.
+    Divisible(Option<Time>),
+    /// It is a portion that another broker has asked for, and nothing of it is kept yet.
+    Portion,
+    /// It is the rest of a request of which a portion is kept.
+    Rest,
+}
+
+/// In which rounds a request was gathered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rounds {
+    /// The last one; 0 if there was none.
+    last: u8,
+    /// The start of the next one, if there is to be one after the last.
+    next: Option<Time>,
+}
+
+/// What is kept back of a request that is gathered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// When its guest has asked for it first, by the guest's clock.
+    asked: Time,
+    /// The types of units.
+    types: BTreeSet<Name>,
+}
+
+impl Kept {
+    /// Whether it is in the way of an older request: a guest's word, which decides who waits for whom, no more.
+    pub(super) fn is_before(&self, id: RequestId, older: &Request) -> bool {
+        let is_younger = (older.history.asked, older.id) < (self.asked, id);
+        is_younger && older.items.iter().any(|item| self.types.contains(&item.resource))
+    }
+}
+
+impl Record {
+    /// What is kept back of it and may be free again soon.
+    pub(super) fn kept(&self) -> Option<Kept> {
+        let gathered = match &self.state {
+            State::Gathering { gathered, .. } | State::Reserved { gathered, .. } => gathered,
+            State::Open { .. }
+            | State::Passed { .. }
+            | State::Brought { .. }
+            | State::Committing { .. }
+            | State::Held { .. }
+            | State::Planned { .. }
+            | State::Granted { .. }
+            | State::Returned { .. }
+            | State::Refused { .. } => return None,
+        };
+        let types = gathered.own.iter().map(|(_, ticket)| ticket.bottom().resource.clone());
+        let (asked, types) = (gathered.request.history.asked, types.collect::<BTreeSet<_>>());
+        (!types.is_empty()).then_some(Kept { asked, types })
+    }
+
+    /// What is open to decision of the request, if anything is.
+    pub(super) fn shown(&self) -> Option<Arc<Request>> {
+        match &self.state {
+            State::Open { request, .. } => Some(Arc::clone(request)),
+            State::Gathering { gathered, asked: None } => {
+                gathered.rest().map(|(request, _)| Arc::new(request))
+            }
+            State::Gathering { asked: Some(_), .. }
+            | State::Passed { .. }
+            | State::Brought { .. }
+            | State::Reserved { .. }
+            | State::Committing { .. }
+            | State::Held { .. }
+            | State::Planned { .. }
+            | State::Granted { .. }
+            | State::Returned { .. }
+            | State::Refused { .. } => None,
+        }
+    }
+
+    /// When what is open of it has to be decided.
+    pub(super) fn decide_by(&self) -> Time {
+        match &self.state {
+            State::Gathering { gathered, .. } => gathered.gather_by.min(self.answer_by),
+            State::Open { .. }
+            | State::Passed { .. }
+            | State::Brought { .. }
+            | State::Reserved { .. }
+            | State::Committing { .. }
+            | State::Held { .. }
+            | State::Planned { .. }
+            | State::Granted { .. }
+            | State::Returned { .. }
+            | State::Refused { .. } => self.answer_by,
+        }
+    }
+
+    /// What becomes of it if the broker cannot meet it alone.
+    pub(super) fn stage(&self) -> Stage {
+        let Some(route) = &self.route else { return Stage::Whole };
+        match &self.state {
+            State::Gathering { .. } => Stage::Rest,
+            State::Open { .. } if route.portion.is_some() => Stage::Portion,
+            State::Open { request, .. } if route.open().is_some() && comes_in_portions(request) => {
+                match route.rounds {
+                    Rounds { last: 0, .. } => Stage::Divisible(None),
+                    Rounds { last, next: Some(start) } if last < MAX_ROUNDS => {
+                        Stage::Divisible(Some(start))
+                    }
+                    Rounds { .. } => Stage::Whole,
+                }
+            }
+            State::Open { .. }
+            | State::Passed { .. }
+            | State::Brought { .. }
+            | State::Reserved { .. }
+            | State::Committing { .. }
+            | State::Held { .. }
+            | State::Planned { .. }
+            | State::Granted { .. }
+            | State::Returned { .. }
+            | State::Refused { .. } => Stage::Whole,
+        }
+    }
+}
+
+impl Broker {
+    /// The places that the items of what is open of a request have in the whole; `None` if it is the whole.
+    fn places(&self, id: RequestId) -> Option<Vec<u16>> {
+        let record = self.state.requests.get(&id)?;
+        match record.state.gathered() {
+            Some(gathered) => gathered.rest().map(|(_, places)| places),
+            None => {
+                let portion = record.route.as_ref()?.portion.as_ref()?;
+                Some(portion.units.keys().copied().collect())
+            }
+        }
+    }
+
+    /// Whether a request is gathered, or is a portion that another broker has asked for.
+    pub(super) fn is_in_portions(&self, id: RequestId) -> bool {
+        let record = self.state.requests.get(&id);
+        record.is_some_and(|record| matches!(record.stage(), Stage::Portion | Stage::Rest))
+    }
+}
