@@ -29,7 +29,7 @@ fn declared(file: &str, name: &str) -> Vec<String> {
 #[test]
 fn every_key_is_explained_and_nothing_else() {
     let file = "crates/node/src/config/file.rs";
-    let tables = ["peer", "site", "broker", "service-manager"];
+    let tables = ["peer", "site", "broker", "service-manager", "profile"];
     // Tables of names, and what is in them.
     let inner = |key: &str| match key {
         "stock" => "stock.TYPE".to_owned(),
@@ -47,6 +47,13 @@ fn every_key_is_explained_and_nothing_else() {
     ] {
         keys.extend(declared(file, name).iter().map(|key| format!("{table}.NAME.{}", inner(key))));
     }
+    let profile = declared("crates/config/src/profile.rs", "RawProfile");
+    let as_written = |field: &String| match field.as_str() {
+        "resource" => "profile.NAME.type".to_owned(),
+        "condition" => "profile.NAME.where".to_owned(),
+        field => format!("profile.NAME.{field}"),
+    };
+    keys.extend(profile.iter().map(as_written));
     let demand = declared(file, "Demand");
     keys.extend(demand.iter().map(|key| format!("service-manager.NAME.demand.{key}")));
     let slice = declared(file, "Slice");

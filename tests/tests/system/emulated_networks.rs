@@ -72,11 +72,15 @@ fn a_search_without_limits_grants_as_much_as_one_broker_with_everything() {
     let limits = "forward.reach={ search = \"depth-first\", hops = 64, asks = 1024 }";
     // Few enough for the longest way to be gone in time.
     let shapes = "sweep.network.shape=[\"central\", \"mesh\", \"ring\", \"line\"]";
-    let runs = complete(FEW, &[], &[shapes, limits, "network.brokers=6"]);
-    let [central, others @ ..] = &runs[..] else { panic!("{runs:?}") };
-    for run in others {
-        assert_eq!(number(run, "grants"), number(central, "grants"), "{run}");
-        assert_eq!(run["stranded_unit_s"], 0.0, "{run}");
+    // No broker has more than two units of a type: four are of several together.
+    for units in ["workload.requests.units=1", "workload.requests.units=4"] {
+        let runs = complete(FEW, &[], &[shapes, limits, units, "network.brokers=6"]);
+        let [central, others @ ..] = &runs[..] else { panic!("{runs:?}") };
+        assert!(number(central, "grants") > 0 && number(central, "busy") > 0, "{central}");
+        for run in others {
+            assert_eq!(number(run, "grants"), number(central, "grants"), "{units}: {run}");
+            assert_eq!(run["stranded_unit_s"], 0.0, "{units}: {run}");
+        }
     }
 }
 

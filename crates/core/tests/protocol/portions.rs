@@ -224,6 +224,8 @@ fn beside_a_hold(older_by: i64) -> (World, PortionAsked) {
         request.history.asked = request.history.asked.minus(Span::from_secs(older_by));
         let mut asked = asked(&request);
         asked.portion.units = [(0, units(free))].into();
+        // While what the first one has is still held.
+        asked.handover.answer_by = asked.portion.start.plus(Span::from_secs(20));
         asked
     };
     deliver(&mut world, FAR_BROKER, &all_of(1, 0));

@@ -52,6 +52,8 @@ pub(super) enum Act {
     Share(u64),
     /// Two brokers agree on the requests of each other's guests, drawn by this number.
     Forward(u64),
+    /// A guest asks for more than one broker may have.
+    AskMuch(u64),
 }
 
 /// Where crashes strike.
@@ -137,6 +139,10 @@ impl World {
                 let at = forwarding.time(Time::ZERO, heal);
                 plan.push((at, Act::Forward(forwarding.any())));
             }
+            for _ in 0..forwarding.count(4, 16) {
+                let at = forwarding.time(Time::ZERO, heal);
+                plan.push((at, Act::AskMuch(forwarding.any())));
+            }
         }
         let others = [
             (Act::Restart, sampler.count(2, 12)),
@@ -187,6 +193,7 @@ impl World {
             Act::Recall => self.recall(),
             Act::Share(draw) => self.share(draw),
             Act::Forward(draw) => self.forward(draw),
+            Act::AskMuch(draw) => self.ask_much(draw),
             Act::BurstBegins => {
                 self.watch.auditor.burst_begins();
                 Ok(())

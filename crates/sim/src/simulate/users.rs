@@ -27,6 +27,7 @@ use tenure_core::wire::offer::{MAX_HOLD, Reply};
 use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::request::{Item, Joins, Relation};
 
+use super::operators::below;
 use super::sampler::Sampler;
 use super::violation::Violation;
 use super::world::World;
@@ -52,6 +53,46 @@ impl World {
         }
         let command = self.of_several(ask);
         self.hand_in(who, Input::Command(command.into()))
+    }
+
+    /// A guest asks for more than one broker may have, of one type or two.
+    pub(super) fn ask_much(&mut self, draw: u64) -> Result<(), Violation> {
+        let (guests, brokers) = (self.of_role(Role::ServiceManager), self.of_role(Role::Broker));
+        let Some(&who) = guests.get(below(draw, guests.len())) else { return Ok(()) };
+        let broker = brokers.get(below(draw >> 8, brokers.len()));
+        let broker = broker.map(|&broker| self.participants[broker].id);
+        let term = self.setting.term;
+        let item = |resource, bits: u64| {
+            let units = u32::try_from(bits % 8 + 2).unwrap_or(2);
+            let units = NonZeroU32::new(units).unwrap_or(NonZeroU32::MIN);
+            let elastic = bits % 64 >= 48;
+            let min_units = if elastic { NonZeroU32::MIN } else { units };
+            Item { min_units, ..Item::new(Name::literal(resource), units) }
+        };
+        let mut items = vec![item("node", draw >> 16)];
+        if (draw >> 24).is_multiple_of(3) {
+            items.push(item("disk", draw >> 26));
+        }
+        let window = if (draw >> 32).is_multiple_of(2) { Span::ZERO } else { term };
+        let at = self.participants[who].time(self.now);
+        let ask = Ask {
+            broker,
+            slice: Name::literal("main"),
+            items,
+            earliest: at,
+            latest: at.plus(window),
+            duration: term,
+            min_duration: term,
+            reply: Reply::Grant,
+            provisos: Provisos::NONE,
+            again: None,
+            answer_by: at.plus(window).plus(term.part(2)),
+            properties: Properties::default(),
+            configuration: Properties::default(),
+            reason: "much".to_owned(),
+            handling: Handling::default(),
+        };
+        self.hand_in(who, Input::Command(GuestCommand::Ask(ask).into()))
     }
 
     /// Where there are several brokers, a request sometimes goes to two of them.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use super::Neighbour;
 use super::entries::Further;
-use super::known::{KnownNeighbour, Liveness, after, without};
+use super::known::{KnownNeighbour, Liveness, after};
 use crate::actor::periodic::Periodic;
 use crate::actor::{Role, dropped};
+use crate::broker::portions::Gathered;
 use crate::broker::{Broker, Output};
 use crate::model::codec::Hash;
 use crate::model::identity::ActorId;
@@ -237,24 +238,23 @@ impl Broker {
         }
     }
 
-    /// As [`heed`](Self::heed), of the answer for a portion.
+    /// As [`heed`](Self::heed), of the answer for a portion. What is only held may be let go.
     pub(in crate::broker) fn heed_portion(
         &mut self,
         from: ActorId,
-        request: &Request,
+        gathered: &Gathered,
         outcome: &PortionOutcome,
     ) {
         match outcome {
-            PortionOutcome::Held { units, .. } => {
-                let Some(heard) = self.adverts.received.get_mut(&from) else { return };
-                let Some(entries) = heard.entries() else { return };
-                let units = units.iter().map(|(item, units)| (*item, units.get()));
-                heard.since = Some(Arc::new(without(entries, request, units)));
+            PortionOutcome::Granted(tickets) => {
+                self.heed(from, &gathered.request, &Outcome::Granted(tickets.clone()));
             }
             PortionOutcome::Refused(refusal) => {
-                self.heed(from, request, &Outcome::Refused(refusal.clone()));
+                if let Some((rest, _)) = gathered.rest() {
+                    self.heed(from, &rest, &Outcome::Refused(refusal.clone()));
+                }
             }
-            PortionOutcome::Granted(_) | PortionOutcome::Seen => {}
+            PortionOutcome::Held { .. } | PortionOutcome::Seen => {}
         }
     }
 

@@ -136,8 +136,13 @@ pub(super) fn after(
 ) -> Option<Vec<AdvertEntry>> {
     match outcome {
         Outcome::Granted(tickets) => {
-            let units = tickets.iter().map(|(item, ticket)| (*item, ticket.bottom().units.get()));
-            Some(without(entries, request, units))
+            let mut entries = entries.to_vec();
+            for (item, ticket) in tickets {
+                if let Some(item) = request.items.get(usize::from(*item)) {
+                    take(&mut entries, item, ticket.bottom().units.get());
+                }
+            }
+            Some(entries)
         }
         Outcome::Refused(Refusal::Busy { resource, earliest, .. }) => {
             let mut entries = entries.to_vec();
@@ -148,21 +153,6 @@ pub(super) fn after(
         }
         Outcome::Refused(_) | Outcome::Seen => None,
     }
-}
-
-/// What a broker has if so many units of these items of a request are no longer free there.
-pub(super) fn without(
-    entries: &[AdvertEntry],
-    request: &Request,
-    units: impl IntoIterator<Item = (u16, u32)>,
-) -> Vec<AdvertEntry> {
-    let mut entries = entries.to_vec();
-    for (item, units) in units {
-        if let Some(item) = request.items.get(usize::from(item)) {
-            take(&mut entries, item, units);
-        }
-    }
-    entries
 }
 
 /// So many units of what an item asks for are no longer free, the nearest of them.

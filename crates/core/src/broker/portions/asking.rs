@@ -1,7 +1,5 @@
 //! Other brokers are asked to hold the rest of a request.
 
-use std::sync::Arc;
-
 use super::Stage;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::actor::{Emit as _, dropped};
@@ -109,9 +107,8 @@ impl Broker {
             return out.problems.push(dropped("portion-back", cause));
         }
         let PortionBack { outcome, trail, .. } = back;
-        if let Some(State::Gathering { gathered, .. }) = self.request(id) {
-            let whole = Arc::clone(&gathered.request);
-            self.heed_portion(from, &whole, &outcome);
+        if let Some(gathered) = self.request(id).and_then(State::gathered).cloned() {
+            self.heed_portion(from, &gathered, &outcome);
         }
         let refused = match &outcome {
             PortionOutcome::Refused(refusal) => Some(refusal.clone()),

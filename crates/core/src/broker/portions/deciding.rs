@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
+use crate::actor::{Emit as _, Role, dropped};
 use crate::broker::facts::{
     PortionReserved, PortionsGranted, PortionsReleased, PortionsTaken, RequestRefused,
 };
@@ -87,6 +87,9 @@ impl Broker {
         (id, round, taken): (RequestId, u8, bool),
         out: &mut Output,
     ) {
+        if !self.base.is_known(from, Role::Broker) {
+            return out.problems.push(dropped("portion-decided", "its sender is no broker here"));
+        }
         let record = self.state.requests.get(&id);
         let record = record.filter(|record| record.is_portion_for(from, round));
         let Some(record) = record else {
