@@ -22,6 +22,7 @@ use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, DelegationId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::{Receipt, Return};
 use tenure_core::model::time::{Term, Time};
+use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::recall::{Level, Notice};
 
 pub(super) const LAW: Law = Law {
@@ -231,6 +232,13 @@ impl Check for Checker {
             }
             Fact::PortionsReleased(fact) => {
                 self.uncut(scene, fact.request, None);
+                Ok(())
+            }
+            Fact::PassAnswered(fact) => {
+                // Another broker has met all of it meanwhile.
+                if let Outcome::Granted(_) = fact.outcome {
+                    self.uncut(scene, fact.request, None);
+                }
                 Ok(())
             }
             Fact::RequestRefused(fact) => {

@@ -20,6 +20,7 @@ use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::ticket::link::{AccountId, Clauses, Link};
 use crate::wire::offer::{Offer, OfferPart};
+use crate::wire::portion::bundles;
 use crate::wire::request::{Item, Joins, MAX_UNITS, Request};
 
 /// What nothing is known of.
@@ -393,7 +394,15 @@ pub(super) fn check_portion(
     if given.any(|(item, units)| item.units_of(units) > u64::from(item.units.get())) {
         return Err("a portion of more units than were asked for".to_owned());
     }
-    Ok(())
+    let sum =
+        |place: &usize| units.get(*place).map_or(0, |of| of.iter().copied().map(u64::from).sum());
+    let whole = bundles(request).into_iter().filter(|bundle| bundle.len() > 1).all(|bundle| {
+        let all = |place: &usize| {
+            request.items.get(*place).is_some_and(|item| sum(place) == u64::from(item.units.get()))
+        };
+        bundle.iter().all(all) || bundle.iter().all(|place| sum(place) == 0)
+    });
+    whole.then_some(()).ok_or_else(|| "a portion divides items that belong together".to_owned())
 }
 
 fn check_term(allocation: &Allocation, now: Time, two_margins: Span) -> Result<(), String> {

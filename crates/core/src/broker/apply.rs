@@ -379,7 +379,11 @@ impl Broker {
             }
         }
         if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {
-            for (_, ticket) in tickets {
+            let own = |ticket: &Ticket| {
+                self.state.issued.get(&ticket.hash()).is_some_and(|issued| issued.request == id)
+            };
+            let own: Vec<_> = tickets.iter().filter(|(_, ticket)| own(ticket)).collect();
+            for (_, ticket) in own {
                 self.state.issued.remove(&ticket.hash());
                 self.settle_reclaim(ticket.hash());
                 self.end_recall(ticket.hash());

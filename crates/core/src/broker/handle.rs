@@ -119,7 +119,7 @@ impl Broker {
                         }
                         Some(State::Reserved { gathered, .. }) => {
                             let until = gathered.until;
-                            self.lapse(now, id, until, out);
+                            self.give_up(now, id, Refusal::Lapsed(until), out);
                         }
                         Some(State::Committing { .. }) => self.commit_due(now, id, out),
                         Some(
@@ -402,7 +402,7 @@ impl Broker {
                 self.emit(now, fact, out);
             }
             Some(State::Held { .. } | State::Reserved { .. }) => {
-                self.end_hold(now, id, refusal, out);
+                self.give_up(now, id, refusal, out);
             }
             Some(
                 State::Planned { .. }

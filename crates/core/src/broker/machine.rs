@@ -207,9 +207,10 @@ impl State {
             (Self::Open { request, .. }, Event::Passed(to, until)) => {
                 Self::Passed { request, to, until }
             }
-            (Self::Open { .. } | Self::Passed { .. }, Event::Brought(tickets)) => {
-                Self::Brought { tickets }
-            }
+            (
+                Self::Open { .. } | Self::Passed { .. } | Self::Gathering { .. },
+                Event::Brought(tickets),
+            ) => Self::Brought { tickets },
             (Self::Passed { request, .. }, Event::CameBack) => {
                 Self::Open { request, waiting: None }
             }

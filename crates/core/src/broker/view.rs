@@ -333,12 +333,14 @@ impl View {
     }
 
     /// What becomes of an open request if the broker cannot meet it alone. One is [divisible](Stage::Divisible) only while
-    /// there is a neighbour that may answer, also if it was asked for the whole.
+    /// there is a neighbour that may answer, also if it was asked for the whole, and its guest may have one more hold.
     pub fn stage(&self, request: RequestId) -> Stage {
         let Some(route) = self.index.routes.get(&request) else { return Stage::Whole };
         let others = || {
             let may_answer = self.neighbours.iter().any(|who| who.liveness.may_answer());
-            may_answer && route.is_open(self.now)
+            let held = self.holders.get(&request.origin).map_or(0, |usage| usage.held);
+            let may_keep = self.quotas.no_more_held(request.origin, held).is_none();
+            may_answer && may_keep && route.is_open(self.now)
         };
         match route.stage {
             Stage::Divisible(_) if !others() => Stage::Whole,

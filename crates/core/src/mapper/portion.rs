@@ -45,8 +45,8 @@ pub(super) fn most(draft: &mut Draft<'_>, request: &Request, start: Time) -> Opt
     Some(Allocation { term, parts })
 }
 
-/// Why a portion is not all of a request. That there are too few units counts only if all that there are were free: else
-/// others, and these, may have enough another time.
+/// Why a portion is not all of a request. A refusal for good becomes busy if some existing units were not free: at
+/// another time there may be enough.
 pub(super) fn lacking(
     view: &View,
     request: &Request,

@@ -1,7 +1,7 @@
 //! Portions: what of a guest's request one broker asks another one to hold, while it gathers the rest from others.
 //!
 //! A commit in two phases: each broker that is asked *holds* what it can; once all is held, the first broker of the
-//! request takes it, and each cuts tickets for the guest.
+//! request takes it, and each hands out its tickets.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -263,3 +263,16 @@ fn what_an_older_request_holds_is_refused_at_once() {
     let refused = world.broker().request(number(2)).cloned();
     assert!(matches!(refused, Some(State::Refused { .. })), "{refused:?}");
 }
+
+#[test]
+fn a_hold_is_no_longer_than_makes_sense_whatever_another_broker_says() {
+    let mut world = taking();
+    let free = world.free_at(0);
+    let mut asked = asked(&request(GUEST, 1, 4, 0, HOUR));
+    asked.portion.until = asked.portion.start.plus(Span::DAY.times(365));
+    deliver(&mut world, FAR_BROKER, &asked);
+    assert!(matches!(state(&world), State::Reserved { .. }));
+    world.advance(31);
+    assert!(matches!(state(&world), State::Refused { refusal: Refusal::Lapsed(_), .. }));
+    assert_eq!(world.free_at(31), free);
+}

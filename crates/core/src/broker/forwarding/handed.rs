@@ -6,6 +6,7 @@ use super::route::Route;
 use crate::actor::{Emit as _, Role, dropped};
 use crate::broker::facts::{RequestHanded, RequestSealed};
 use crate::broker::machine::State;
+use crate::broker::portions::LONGEST_HOLD;
 use crate::broker::view::OpenRoute;
 use crate::broker::{Broker, Output, Record};
 use crate::model::identity::ActorId;
@@ -246,7 +247,8 @@ pub(in crate::broker) fn as_decided(
 ) -> Option<Request> {
     let mut request = request_in(sealed)?;
     request.receipts.clear();
-    let by = until.plus(CLAIM_WITHIN);
+    // No later than makes sense to the guest, whatever another broker says.
+    let by = until.min(request.answer_by.plus(LONGEST_HOLD)).plus(CLAIM_WITHIN);
     let by = request.provisos.redeem_by.map_or(by, |wanted| wanted.min(by));
     request.provisos.redeem_by = Some(by);
     request.answer_by = request.answer_by.min(answer_by);

@@ -1,5 +1,6 @@
 //! Requests that are passed on, and their answers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::route::{Route, Tried};
@@ -149,6 +150,11 @@ impl Broker {
             {
                 Arc::clone(request)
             }
+            Some(State::Gathering { gathered, .. })
+                if matches!(back.outcome, Outcome::Granted(_)) && self.was_asked(id, from) =>
+            {
+                Arc::clone(&gathered.request)
+            }
             // What was cut for it now is reclaimed by who has cut it.
             Some(_) => return,
             None => return out.problems.push(dropped("handed-back", "no such request is known")),
@@ -161,6 +167,7 @@ impl Broker {
         self.heed(from, &request, &back.outcome);
         let HandedBack { outcome, trail, .. } = back;
         let trail = trail.into_iter().take(MAX_TRAIL).collect();
+        self.let_go(now, id, out);
         self.emit(now, PassAnswered { request: id, from, outcome, trail }, out);
         if matches!(self.request(id), Some(State::Brought { .. })) {
             self.repeat_answer(id, out);
@@ -181,13 +188,17 @@ impl Broker {
         met.then_some(()).ok_or_else(|| "the tickets are not what was asked for".to_owned())
     }
 
-    /// Whether tickets are good, and a guest's.
+    /// Whether tickets are good, a guest's and other brokers', each once.
     pub(in crate::broker) fn check_own_tickets(
         &mut self,
         holder: ActorId,
         tickets: &Tickets,
     ) -> Result<(), String> {
+        let mut seen = BTreeSet::new();
         for (_, ticket) in tickets {
+            if ticket.bottom().issuer == self.base.id() || !seen.insert(ticket.hash()) {
+                return Err("a ticket of this broker, or one twice".to_owned());
+            }
             let checked = self.base.credentials.check_ticket(ticket, ticket.site(), holder);
             checked.map_err(|fault| fault.to_string())?;
         }
@@ -208,7 +219,10 @@ impl Broker {
         self.note_hop(*id, (*from, said), at, trail);
         self.state.pending.settle(&Obligation::Pass(*id));
         match outcome {
-            Outcome::Granted(tickets) => self.moved(*id, at, Event::Brought(tickets.clone())),
+            Outcome::Granted(tickets) => {
+                self.release(*id, at);
+                self.moved(*id, at, Event::Brought(tickets.clone()))
+            }
             Outcome::Refused(_) | Outcome::Seen => self.moved(*id, at, Event::CameBack),
         }
     }
@@ -248,8 +262,10 @@ impl Broker {
         let tried = Arc::make_mut(&mut route.tried);
         tried.asked.extend(below.iter().map(|hop| hop.broker));
         tried.asks = tried.asks.saturating_sub(u16::try_from(below.len()).unwrap_or(u16::MAX));
-        tried.trail.extend(below.iter().cloned().chain([Hop { broker, said, took }]));
-        tried.trail.truncate(MAX_TRAIL);
+        tried.trail.extend(below.iter().cloned());
+        // Whatever it says of others, its own answer is remembered.
+        tried.trail.truncate(MAX_TRAIL - 1);
+        tried.trail.push(Hop { broker, said, took });
     }
 
     /// How many requests a broker is being asked for.

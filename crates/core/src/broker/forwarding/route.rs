@@ -88,7 +88,8 @@ impl Tried {
         neighbours: impl IntoIterator<Item = (&'a Name, ActorId)>,
     ) -> Refusal {
         let said = |who: ActorId| {
-            self.trail.iter().any(|hop| hop.broker == who && hop.said != HopAnswer::Nothing)
+            let answered = |said: &HopAnswer| !matches!(said, HopAnswer::Nothing | HopAnswer::Seen);
+            self.trail.iter().any(|hop| hop.broker == who && answered(&hop.said))
         };
         let neighbours = neighbours.into_iter();
         let unheard = neighbours.filter(|(_, who)| !said(*who) && !self.is_before(*who));

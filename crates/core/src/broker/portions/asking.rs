@@ -10,6 +10,7 @@ use crate::broker::{Broker, Obligation, Output};
 use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
 use crate::model::time::Time;
+use crate::ticket::Ticket;
 use crate::wire::handover::HopAnswer;
 use crate::wire::message::Message;
 use crate::wire::portion::{
@@ -18,7 +19,8 @@ use crate::wire::portion::{
 use crate::wire::refusal::Refusal;
 
 impl Broker {
-    /// Asks another broker to hold what is missing of a request. What is gathered by then is kept, if only nothing.
+    /// Asks another broker to hold what is missing of a request. If nothing is kept of a portion yet, that is recorded
+    /// first.
     pub(super) fn pass_portion(
         &mut self,
         now: Time,
@@ -164,6 +166,11 @@ impl Broker {
     ) -> Result<(), String> {
         self.check_own_tickets(id.origin, tickets)?;
         let gathered = self.request(id).and_then(State::gathered).ok_or("it is not gathered")?;
+        let known = gathered.tickets();
+        let is_known = |ticket: &Ticket| known.iter().any(|(_, of)| of.hash() == ticket.hash());
+        if tickets.iter().any(|(_, ticket)| is_known(ticket)) {
+            return Err("a ticket that another broker has brought".to_owned());
+        }
         let other = gathered.others.iter().find(|other| other.broker == from);
         let as_held = other.is_some_and(|other| other.units == units_of(tickets));
         let fits = tickets.iter().all(|(place, ticket)| {
@@ -217,7 +224,7 @@ impl Broker {
         self.moved(*id, at, event)
     }
 
-    /// The earliest starts that were heard of lie in the future: the latest of those in the window of a request.
+    /// The start of the next round: the latest that a refusal named, after the current one and in the window.
     pub(super) fn next_start(&self, id: RequestId, own: &Refusal) -> Option<Time> {
         let record = self.state.requests.get(&id)?;
         let (gathered, route) = (record.state.gathered()?, record.route.as_ref()?);

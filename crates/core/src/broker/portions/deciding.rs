@@ -56,7 +56,7 @@ impl Broker {
                 self.emit(now, PortionsReleased { request: id, next, reason }, out);
             }
             Some(State::Gathering { gathered, .. }) => {
-                // What is kept makes less of the rest free: what counts is why it was not all before.
+                // The refusal from before units were kept counts: fewer are free since.
                 let own = gathered.refusal.clone().unwrap_or(refusal);
                 let (any, refusal) = (!gathered.held().is_empty(), self.best_heard(id, own));
                 match any {
@@ -73,7 +73,7 @@ impl Broker {
         self.repeat_answer(id, out);
     }
 
-    /// All that is needed is held, and not for much longer: it is taken now.
+    /// Takes what is held.
     fn take(&mut self, now: Time, id: RequestId, out: &mut Output) {
         self.emit(now, PortionsTaken { request: id }, out);
         self.proceed(now, id, out);
@@ -105,7 +105,7 @@ impl Broker {
             }
             (State::Reserved { gathered, .. }, true) => {
                 let until = gathered.until;
-                self.lapse(now, id, until, out);
+                self.give_up(now, id, Refusal::Lapsed(until), out);
                 self.repeat_answer(id, out);
             }
             (
@@ -115,24 +115,23 @@ impl Broker {
                 | State::Committing { .. },
                 false,
             ) => {
-                self.let_go(now, id, out);
-                self.end_hold(now, id, Refusal::Withdrawn, out);
+                self.give_up(now, id, Refusal::Withdrawn, out);
             }
             (_, true) => self.repeat_answer(id, out),
             (_, false) => {}
         }
     }
 
-    /// What is held for another broker was not taken in time.
-    pub(in crate::broker) fn lapse(
+    /// What is held, here and by others, is free again.
+    pub(in crate::broker) fn give_up(
         &mut self,
         now: Time,
         id: RequestId,
-        until: Time,
+        refusal: Refusal,
         out: &mut Output,
     ) {
         self.let_go(now, id, out);
-        self.end_hold(now, id, Refusal::Lapsed(until), out);
+        self.end_hold(now, id, refusal, out);
     }
 
     /// The tickets of other brokers have not come in time.
@@ -191,7 +190,7 @@ impl Broker {
         for broker in others {
             self.state.pending.require(Obligation::Take(id, broker), self.base.position, at);
         }
-        // Who has waited for it waits in vain.
+        // Requests that wait for these units are decided again: they will not be free.
         self.call_for_open();
         Ok(())
     }
@@ -223,7 +222,7 @@ impl Broker {
             && let Some(route) = &mut record.route
         {
             route.rounds.next = fact.next;
-            // That not all that there is was free here counts as what others have said.
+            // Why this broker did not keep all counts like another broker's answer.
             let said = HopAnswer::Held(own);
             Arc::make_mut(&mut route.tried).trail.push(Hop { broker: me, said, took: Span::ZERO });
         }

@@ -1,5 +1,6 @@
 //! Portions that other brokers ask for.
 
+use super::LONGEST_HOLD;
 use crate::actor::{Emit as _, dropped};
 use crate::broker::facts::PortionHanded;
 use crate::broker::forwarding::{Route, as_decided};
@@ -50,7 +51,8 @@ impl Broker {
             return self.answer_portion(now, from, (id, round), refusal, out);
         }
         let refusal = self.not_taken(now, from, &request);
-        let PortionAsked { handover, portion } = asked;
+        let PortionAsked { handover, mut portion } = asked;
+        portion.until = portion.until.min(now.plus(LONGEST_HOLD));
         self.emit(now, PortionHanded { request: id, handover, portion }, out);
         if let Some(refusal) = refusal {
             self.refuse(now, id, refusal, "never open to decision".to_owned(), out);
@@ -75,8 +77,7 @@ impl Broker {
         match record.state {
             State::Refused { .. } => true,
             State::Reserved { .. } | State::Gathering { .. } if given_up => {
-                self.let_go(now, id, out);
-                self.end_hold(now, id, Refusal::Withdrawn, out);
+                self.give_up(now, id, Refusal::Withdrawn, out);
                 true
             }
             State::Open { .. }
@@ -105,7 +106,8 @@ impl Broker {
         let portion = asked.portion.of(&whole);
         let (portion, _) = portion.map_err(|cause| (Some(id), Refusal::Malformed(cause)))?;
         if asked.portion.until <= now {
-            return Err((Some(id), Refusal::TooLate(asked.portion.until)));
+            // By another clock it may be in time.
+            return Err((Some(id), Refusal::Undecided(now)));
         }
         Ok((id, portion))
     }

@@ -90,9 +90,8 @@ impl Broker {
         check_portion(&shown, allocation, now, self.base.two_margins())?;
         let parts = self.parts_of(&shown, allocation, &mut Drafts::new())?;
         let units: Vec<_> = parts.iter().map(Part::booked).collect();
-        let held = self.usage_of(id.origin).held;
         let exceeded = self.state.quotas.exceeded(id.origin, &units, now);
-        if let Some(quota) = exceeded.or_else(|| self.state.quotas.no_more_held(id.origin, held)) {
+        if let Some(quota) = exceeded.or_else(|| self.no_more_kept(id)) {
             self.no_more(now, id, quota, reason.to_owned(), out);
             return Ok(());
         }
@@ -106,6 +105,13 @@ impl Broker {
         self.emit(now, PortionKept { tickets, refusal, reason, ..fact }, out);
         self.proceed(now, id, out);
         Ok(())
+    }
+
+    /// Why nothing is kept of one more request of a guest, if so.
+    fn no_more_kept(&self, id: RequestId) -> Option<Refusal> {
+        let begun = self.request(id).and_then(State::gathered).is_some();
+        let held = self.usage_of(id.origin).held;
+        self.state.quotas.no_more_held(id.origin, held).filter(|_| !begun)
     }
 
     /// The fact that something is kept of a request from this start on, without tickets, if that is allowed.
@@ -132,7 +138,7 @@ impl Broker {
             (Stage::Rest, _, Some(of)) => (kept(of.round, of.gather_by, of.until), of.start),
             (Stage::Portion, Some(portion), _) => {
                 let until = portion.until.min(now.plus(LONGEST_HOLD));
-                (kept(portion.round, record.answer_by, until), portion.start)
+                (kept(portion.round, record.answer_by.min(until), until), portion.start)
             }
             (Stage::Divisible(next), _, _) => {
                 let gather_by = now.plus(HOLD.part(2)).min(record.answer_by);

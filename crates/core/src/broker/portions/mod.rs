@@ -1,8 +1,8 @@
 //! Portions: a request that no broker can meet alone is met by several of them together, all or nothing.
 //!
 //! The broker that has the request keeps what it can give of it back, from one start on, and asks its neighbours one
-//! after the other to hold the rest, as they may ask theirs. Once all is held the first broker takes it: each cuts
-//! tickets for the guest, and they go back along the path. What nobody takes is free again when its hold ends.
+//! after the other to hold the rest, as they may ask theirs. Once all is held the first broker takes it, and the
+//! tickets go back along the path. What nobody takes is free again when its hold ends.
 
 mod asking;
 mod deciding;
@@ -29,7 +29,7 @@ use crate::wire::request::Request;
 const HOLD: Span = Span::from_secs(10);
 
 /// The longest that a portion is held for another broker.
-const LONGEST_HOLD: Span = Span::from_secs(30);
+pub(super) const LONGEST_HOLD: Span = Span::from_secs(30);
 
 /// What becomes of an open request if the broker cannot meet it alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,9 +132,14 @@ impl Record {
     pub(super) fn stage(&self) -> Stage {
         let Some(route) = &self.route else { return Stage::Whole };
         match &self.state {
-            State::Gathering { .. } => Stage::Rest,
+            State::Gathering { asked: None, .. } => Stage::Rest,
             State::Open { .. } if route.portion.is_some() => Stage::Portion,
-            State::Open { request, .. } if route.open().is_some() && comes_in_portions(request) => {
+            // One broker coordinates: the one that the guest has asked.
+            State::Open { request, .. }
+                if route.from().is_none()
+                    && route.open().is_some()
+                    && comes_in_portions(request) =>
+            {
                 match route.rounds {
                     Rounds { last: 0, .. } => Stage::Divisible(None),
                     Rounds { last, next: Some(start) } if last < MAX_ROUNDS => {
@@ -144,6 +149,7 @@ impl Record {
                 }
             }
             State::Open { .. }
+            | State::Gathering { asked: Some(_), .. }
             | State::Passed { .. }
             | State::Brought { .. }
             | State::Reserved { .. }
