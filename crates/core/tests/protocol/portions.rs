@@ -6,12 +6,14 @@ use std::num::NonZeroU32;
 use tenure_core::broker::Command;
 use tenure_core::broker::forwarding::{Accepted, Neighbour};
 use tenure_core::broker::machine::State;
-use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::broker::mapper::{BrokerMapper, Decision, View};
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::route::Routed;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::{Input, Output};
+use tenure_core::service_manager::Command as GuestCommand;
+use tenure_core::service_manager::mapper::Ask;
 use tenure_core::wire::handover::Handover;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::portion::{Portion, PortionAsked, PortionBack, PortionOutcome};
@@ -19,11 +21,13 @@ use tenure_core::wire::refusal::Refusal;
 use tenure_core::wire::request::Request;
 
 use crate::common::world::{Scene, World};
-use crate::common::{BROKER, FAR_BROKER, GUEST, HOUR, RIVAL, STRANGER, id, letter, request};
+use crate::common::{
+    BROKER, FAR_BROKER, GUEST, HOUR, RIVAL, STRANGER, ask_for, id, letter, request,
+};
 
 /// The broker of the world, which takes what the other one asks for.
 fn taking() -> World {
-    let broker_mapper = || Box::new(Routed(Box::new(Fcfs::default()))) as Box<dyn BrokerMapper>;
+    let broker_mapper = routed;
     let scene = Scene { far_stock: 1, far_broker: true, broker_mapper, ..Scene::default() };
     let mut world = scene.open();
     let neighbour = Neighbour { forward: false, accept: Some(Accepted::default()) };
@@ -275,4 +279,62 @@ fn a_hold_is_no_longer_than_makes_sense_whatever_another_broker_says() {
     world.advance(31);
     assert!(matches!(state(&world), State::Refused { refusal: Refusal::Lapsed(_), .. }));
     assert_eq!(world.free_at(31), free);
+}
+
+/// The broker of the world has four units, the other one three. It passes requests on, as this mapper says.
+fn passing(broker_mapper: fn() -> Box<dyn BrokerMapper>) -> World {
+    let mut world =
+        Scene { far_stock: 3, far_broker: true, broker_mapper, ..Scene::default() }.open();
+    let takes = Neighbour { forward: false, accept: Some(Accepted::default()) };
+    for (who, with, neighbour) in [
+        (BROKER, FAR_BROKER, Neighbour { forward: true, accept: None }),
+        (FAR_BROKER, BROKER, takes),
+    ] {
+        let set = Command::SetNeighbour { with: id(with), neighbour };
+        world.hand(who, Input::Command(set.into()));
+    }
+    world
+}
+
+fn routed() -> Box<dyn BrokerMapper> {
+    Box::new(Routed(Box::new(Fcfs::default())))
+}
+
+/// The guest asks for six units.
+fn ask(world: &mut World) {
+    let ask = Ask { broker: Some(id(BROKER)), ..ask_for(6, 100, HOUR) };
+    world.hand(GUEST, Input::Command(GuestCommand::Ask(ask).into()));
+    world.run();
+}
+
+#[test]
+fn what_has_lapsed_while_its_broker_slept_is_not_taken() {
+    let mut world = passing(routed);
+    let free = world.free_at(200);
+    world.keep.insert("portion-back");
+    ask(&mut world);
+    assert!(matches!(state(&world), State::Gathering { .. }), "{:?}", state(&world));
+    world.set_ahead(BROKER, Span::from_secs(20));
+    world.release();
+    assert!(matches!(state(&world), State::Refused { .. }), "{:?}", state(&world));
+    assert_eq!(world.free_at(200), free);
+}
+
+/// Says everything twice.
+struct Twice(Routed);
+
+impl BrokerMapper for Twice {
+    fn decide(&self, view: &View) -> Decision {
+        let mut decision = self.0.decide(view);
+        decision.choices.extend(decision.choices.clone());
+        decision
+    }
+}
+
+#[test]
+fn a_second_choice_on_what_another_broker_is_asked_for_changes_nothing() {
+    let mut world = passing(|| Box::new(Twice(Routed(Box::new(Fcfs::default())))));
+    ask(&mut world);
+    let State::Granted { tickets, .. } = state(&world) else { panic!("{:?}", state(&world)) };
+    assert_eq!(tickets.iter().map(|(_, ticket)| ticket.bottom().units.get()).sum::<u32>(), 6);
 }

@@ -23,9 +23,15 @@ impl Broker {
     pub(super) fn proceed(&mut self, now: Time, id: RequestId, out: &mut Output) {
         match self.request(id) {
             Some(State::Gathering { gathered, asked: None }) if gathered.missing().is_empty() => {
+                let until = gathered.until;
                 match gathered.for_other {
                     true => self.reserve(now, id, None, out),
-                    false => self.take(now, id, out),
+                    false if now < until => self.take(now, id, out),
+                    // It has slept: others have let go by now.
+                    false => {
+                        let reason = "what is held has lapsed".to_owned();
+                        self.no_more(now, id, Refusal::Lapsed(until), reason, out);
+                    }
                 }
             }
             Some(State::Committing { gathered }) if gathered.awaited().next().is_none() => {
