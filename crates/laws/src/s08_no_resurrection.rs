@@ -122,38 +122,6 @@ impl Check for Checker {
             Fact::RequestPassed(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::PassAnswered(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::PassLapsed(fact) => self.lives(scene, subject(fact.request), tally),
-            Fact::PortionHanded(fact) => {
-                let refused = record(&fact.request).filter(|record| record.word() == "Refused");
-                let round = refused.map(|record| record.portion.as_ref().map_or(0, |of| of.round));
-                if round.is_some_and(|round| round < fact.portion.round) {
-                    self.over.remove(&subject(fact.request));
-                    return Ok(());
-                }
-                self.lives(scene, subject(fact.request), tally)?;
-                let may_return = scene.model.participants.may_return(subject(fact.request));
-                let gone = record(&fact.request).is_none_or(|record| record.forgotten && may_return);
-                tally.check(gone, || {
-                    let (name, id) = (scene.name(), fact.request);
-                    format!("{name} takes a portion of request {id} up again")
-                })
-            }
-            Fact::PortionKept(fact) => {
-                self.lives(scene, subject(fact.request), tally)?;
-                let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);
-                serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
-            }
-            Fact::PortionPassed(fact) => self.lives(scene, subject(fact.request), tally),
-            Fact::PortionAnswered(fact) => self.lives(scene, subject(fact.request), tally),
-            Fact::PortionReserved(fact) => self.lives(scene, subject(fact.request), tally),
-            Fact::PortionsTaken(fact) => {
-                self.lives(scene, subject(fact.request), tally)?;
-                let until = record(&fact.request).and_then(|record| record.held_until());
-                tally.check(until.is_some_and(|until| scene.at < until), || {
-                    format!("{} takes what has lapsed of {}", scene.name(), fact.request)
-                })
-            }
-            Fact::PortionsGranted(fact) => self.lives(scene, subject(fact.request), tally),
-            Fact::PortionsReleased(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::TicketsCut(fact) => {
                 self.lives(scene, subject(fact.request), tally)?;
                 let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);
@@ -198,7 +166,7 @@ impl Check for Checker {
                 self.generation_grows(scene, &fact.ticket, tally)?;
                 self.number_grows(scene, fact.ticket.bottom().serial, tally)
             }
-            _ => Ok(()),
+            _ => self.in_portions(scene, fact, tally),
         }
     }
 
@@ -242,6 +210,53 @@ impl Check for Checker {
 }
 
 impl Checker {
+    /// A request that several brokers meet together.
+    fn in_portions(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &broker::Fact,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        use broker::Fact;
+        let subject = |id: RequestId| Subject::Request(scene.actor, id);
+        let record = |id| scene.model.brokers.get(&scene.actor)?.requests.get(id);
+        match fact {
+            Fact::PortionHanded(fact) => {
+                let refused = record(&fact.request).filter(|record| record.word() == "Refused");
+                let round = refused.map(|record| record.portion.as_ref().map_or(0, |of| of.round));
+                if round.is_some_and(|round| round < fact.portion.round) {
+                    self.over.remove(&subject(fact.request));
+                    return Ok(());
+                }
+                self.lives(scene, subject(fact.request), tally)?;
+                let may_return = scene.model.participants.may_return(subject(fact.request));
+                let gone = record(&fact.request).is_none_or(|record| record.forgotten && may_return);
+                tally.check(gone, || {
+                    let (name, id) = (scene.name(), fact.request);
+                    format!("{name} takes a portion of request {id} up again")
+                })
+            }
+            Fact::PortionKept(fact) => {
+                self.lives(scene, subject(fact.request), tally)?;
+                let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);
+                serials.try_for_each(|serial| self.number_grows(scene, serial, tally))
+            }
+            Fact::PortionPassed(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionAnswered(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionReserved(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionsTaken(fact) => {
+                self.lives(scene, subject(fact.request), tally)?;
+                let until = record(&fact.request).and_then(|record| record.held_until());
+                tally.check(until.is_some_and(|until| scene.at < until), || {
+                    format!("{} takes what has lapsed of {}", scene.name(), fact.request)
+                })
+            }
+            Fact::PortionsGranted(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::PortionsReleased(fact) => self.lives(scene, subject(fact.request), tally),
+            _ => Ok(()),
+        }
+    }
+
     fn lives(&self, scene: &Scene<'_>, subject: Subject, tally: &mut Tally) -> LawVerdict {
         let over = self.over.get(&subject);
         let dead = over.is_some_and(|forgotten| !forgotten || !scene.model.participants.may_return(subject));

@@ -228,9 +228,9 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         Message::PortionDecided { request, taken, .. } => {
             let broker = model.brokers.get(&from);
             let record = broker.and_then(|broker| broker.requests.get(request));
-            let commits = record.is_some_and(|record| match &record.state {
-                AtBroker::Committing { gathered } => gathered.awaited().any(|of| of == to),
-                _ => false,
+            let commits = record.is_some_and(|record| {
+                matches!(&record.state, AtBroker::Committing { gathered }
+                    if gathered.awaited().any(|of| of == to))
             });
             !taken || commits
         }
@@ -393,15 +393,15 @@ fn asks_portion(broker: &BrokerModel, other: ActorId, asked: &PortionAsked) -> b
         _ => None,
     });
     let record = request.and_then(|request| broker.requests.get(&request));
-    record.is_some_and(|record| match &record.state {
-        AtBroker::Gathering { gathered, asked: Some((to, until)) } => {
-            let Portion { round, start, units, .. } = &asked.portion;
-            (*to, *until) == (other, asked.handover.answer_by)
-                && (gathered.round, gathered.start) == (*round, *start)
-                && gathered.missing() == *units
-        }
-        _ => false,
-    })
+    let Some(AtBroker::Gathering { gathered, asked: Some((to, until)) }) =
+        record.map(|record| &record.state)
+    else {
+        return false;
+    };
+    let Portion { round, start, units, .. } = &asked.portion;
+    (*to, *until) == (other, asked.handover.answer_by)
+        && (gathered.round, gathered.start) == (*round, *start)
+        && gathered.missing() == *units
 }
 
 /// Whether a broker has answered so for a portion.

@@ -207,11 +207,9 @@ fn joint(model: &Model, now: Time, guest: ActorId, id: LeaseId) -> Option<Joint>
     });
     let rest = guest.rests_given.contains(&id);
     let over = lease.expires_at <= now;
-    let shared = record.is_some_and(|record| match &record.state {
-        State::Granted { tickets, .. } | State::Returned { tickets } => {
-            tickets.iter().any(|(_, ticket)| ticket.bottom().issuer != *broker)
-        }
-        _ => false,
+    let shared = record.is_some_and(|record| {
+        matches!(&record.state, State::Granted { tickets, .. } | State::Returned { tickets }
+            if tickets.iter().any(|(_, ticket)| ticket.bottom().issuer != *broker))
     });
     Some(Joint { words: [word, at_broker, at_site], extended, shared, reclaimed, over, rest })
 }

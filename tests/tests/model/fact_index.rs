@@ -228,6 +228,7 @@ impl FactIndex {
         self.granted.extend(granted.into_iter().map(|ticket| (ticket.hash(), ticket)));
     }
 
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
     fn broker(&mut self, at: Time, fact: &broker::Fact) {
         match fact {
             broker::Fact::DelegationTaken(fact) => self.open(&fact.ticket),

@@ -343,6 +343,18 @@ pub fn compared(names: &Names, peer: ActorId, ahead: Span) -> String {
     }
 }
 
+/// What is kept of a request that several brokers meet.
+fn kept(names: &mut Names, fact: &broker::PortionKept) -> String {
+    let (start, until) = (names::clock(fact.start), names::clock(fact.until));
+    let kept = match fact.tickets.is_empty() {
+        true => "nothing".to_owned(),
+        false => tickets(names, &fact.tickets),
+    };
+    let why = because(names, fact.refusal.as_ref());
+    let request = names.request(fact.request);
+    format!("{request}, round {} from {start}: {kept} until {until}{why}", fact.round)
+}
+
 fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<String> {
     use broker::Fact;
     Some(match fact {
@@ -369,16 +381,7 @@ fn of_broker(names: &mut Names, broker: ActorId, fact: &broker::Fact) -> Option<
         Fact::RequestQueued(fact) => {
             format!("{}, {}", names.request(fact.request), waiting(names, &fact.waiting))
         }
-        Fact::PortionKept(fact) => {
-            let (start, until) = (names::clock(fact.start), names::clock(fact.until));
-            let kept = match fact.tickets.is_empty() {
-                true => "nothing".to_owned(),
-                false => tickets(names, &fact.tickets),
-            };
-            let request = names.request(fact.request);
-            let why = because(names, fact.refusal.as_ref());
-            format!("{request}, round {} from {start}: {kept} until {until}{why}", fact.round)
-        }
+        Fact::PortionKept(fact) => kept(names, fact),
         Fact::OffersHeld(fact) => {
             let offers = fact.offers.iter().map(|offer| tickets(names, offer)).collect::<Vec<_>>();
             format!(

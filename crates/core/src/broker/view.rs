@@ -342,10 +342,8 @@ impl View {
             let may_keep = self.quotas.no_more_held(request.origin, held).is_none();
             may_answer && may_keep && route.is_open(self.now)
         };
-        match route.stage {
-            Stage::Divisible(_) if !others() => Stage::Whole,
-            stage => stage,
-        }
+        let divisible = matches!(route.stage, Stage::Divisible(_));
+        if divisible && !others() { Stage::Whole } else { route.stage }
     }
 
     /// Until when a [portion](Stage::Portion) is to wait for what is kept back of younger requests: of two requests that hold

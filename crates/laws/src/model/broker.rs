@@ -129,14 +129,6 @@ impl BrokerModel {
             | Fact::RequestPassed(_)
             | Fact::PassLapsed(_)
             | Fact::PassAnswered(_) => self.passed_on(me, fact),
-            Fact::PortionHanded(_)
-            | Fact::PortionKept(_)
-            | Fact::PortionPassed(_)
-            | Fact::PortionAnswered(_)
-            | Fact::PortionReserved(_)
-            | Fact::PortionsTaken(_)
-            | Fact::PortionsGranted(_)
-            | Fact::PortionsReleased(_) => self.in_portions(me, fact),
             Fact::TicketsCut(fact) => {
                 self.cut(fact.request, &fact.tickets);
                 self.answered(me, fact.request, Event::Granted(fact.tickets.clone()))
@@ -198,7 +190,7 @@ impl BrokerModel {
                 self.told.insert(fact.delegation, fact.told.clone());
                 Ok(Vec::new())
             }
-            _ => Ok(Vec::new()),
+            _ => self.in_portions(me, fact),
         }
     }
 

@@ -13,6 +13,7 @@ use tenure_core::wire::message::{Message, Sealed};
 use super::wire::about;
 
 /// The boundary at which a message arrives by its receiver's clock, if it is one.
+#[allow(clippy::too_many_lines, reason = "a line for each kind of message")]
 pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'static str> {
     let message = sealed.peek().ok()?.message;
     let term = about(&message)?;

@@ -151,6 +151,7 @@ fn granted(number: u64, tickets: usize) -> Vec<(Subject, &'static str)> {
     parts.map(|part| (Subject::Guest(LeaseId { number, part }), "Granted")).collect()
 }
 
+#[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
 fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'static str)> {
     use broker::Fact as F;
     let (request, event) = match fact {

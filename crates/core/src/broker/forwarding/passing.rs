@@ -271,10 +271,9 @@ impl Broker {
     /// How many requests a broker is being asked for.
     pub(in crate::broker) fn passed_to(&self, broker: ActorId) -> u32 {
         let all = self.state.requests.values();
-        let passed = all.filter(|record| match &record.state {
-            State::Passed { to, .. } => *to == broker,
-            State::Gathering { asked, .. } => asked.is_some_and(|(to, _)| to == broker),
-            _ => false,
+        let passed = all.filter(|record| {
+            matches!(&record.state, State::Passed { to, .. }
+                | State::Gathering { asked: Some((to, _)), .. } if *to == broker)
         });
         u32::try_from(passed.count()).unwrap_or(u32::MAX)
     }

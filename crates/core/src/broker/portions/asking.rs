@@ -229,9 +229,8 @@ impl Broker {
         let record = self.state.requests.get(&id)?;
         let (gathered, route) = (record.state.gathered()?, record.route.as_ref()?);
         let heard = route.tried.refusals().chain(&gathered.refusal).chain([own]);
-        let starts = heard.filter_map(|refusal| match refusal {
-            Refusal::Busy { earliest, .. } => *earliest,
-            _ => None,
+        let starts = heard.filter_map(|refusal| {
+            if let Refusal::Busy { earliest, .. } = refusal { *earliest } else { None }
         });
         let latest = gathered.request.latest;
         starts.filter(|start| gathered.start < *start && *start <= latest).max()

@@ -155,10 +155,8 @@ impl Broker {
     pub(in crate::broker) fn let_go(&self, now: Time, id: RequestId, out: &mut Output) {
         let Some(state) = self.request(id) else { return };
         let Some(gathered) = state.gathered() else { return };
-        let asked = match state {
-            State::Gathering { asked, .. } => asked.map(|(to, _)| to),
-            _ => None,
-        };
+        let asked =
+            if let State::Gathering { asked, .. } = state { asked.map(|(to, _)| to) } else { None };
         for broker in gathered.awaited().chain(asked) {
             let round = gathered.round;
             let decided = Message::PortionDecided { request: id, round, taken: false };
