@@ -105,7 +105,8 @@ fn keep(view: &View, request: &Request, draft: &mut Draft<'_>) -> Option<Allocat
     match view.stage(request.id) {
         Stage::Portion => portion::most(draft, request, request.earliest),
         Stage::Divisible(start) => {
-            let promised = view.routes(request).first().is_some_and(|(_, hops)| hops.is_some());
+            // What is further away may be the sum of several brokers' units.
+            let promised = view.routes(request).first().is_some_and(|(_, hops)| *hops == Some(1));
             let start = start.unwrap_or_else(|| view.first_start(request));
             if promised { None } else { portion::most(draft, request, start) }
         }
