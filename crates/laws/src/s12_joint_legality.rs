@@ -20,7 +20,8 @@ pub(super) const LAW: Law = Law {
                 credited before its guest knows of the grant, or of the recall; what came back of a lease that is over, \
                 before a guest that slept knows so; what is left of a ticket that was \
                 handed on in part may be credited; and of an extended lease the first \
-                ticket may be credited while the lease goes on. With dishonest actors, a \
+                ticket may be credited while the lease goes on. Of a request that several brokers meet, \
+                one may have its tickets back while leases of others go on. With dishonest actors, a \
                 ticket that has ended may be credited before its holder knows.",
     source: "refinement, agreement; Shirako S44, S45",
     on: "facts of all three, in the order in which they happened, after each input, while the clocks keep \

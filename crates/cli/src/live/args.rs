@@ -428,8 +428,8 @@ pub(crate) struct RequestArgs {
     #[command(flatten)]
     pub(crate) endpoint: Endpoint,
 
-    /// How many units of which types: `4 node`, `2..4 node, 1 gpu`, `4 node where 'cpus >= 8'`,
-    /// `4 node | 8 small`, `(4 node, 1 disk), 2 gpu after 1h`; a number alone means nodes
+    /// How many units of which types, or profiles of the configuration: `4 node`, `2..4 node, 1 gpu`,
+    /// `4 node where 'cpus >= 8'`, `4 node | 8 small`, `(4 node, 1 disk), 2 gpu after 1h`; a number alone means nodes
     #[arg(required_unless_present = "file", value_name = "DEMAND")]
     pub(crate) demand: Vec<String>,
 

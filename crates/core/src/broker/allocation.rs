@@ -20,7 +20,7 @@ use crate::ticket::Ticket;
 use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::ticket::link::{AccountId, Clauses, Link};
 use crate::wire::offer::{Offer, OfferPart};
-use crate::wire::portion::bundles;
+use crate::wire::portion::{Units, add, all_units, keeps_bundles};
 use crate::wire::request::{Item, Joins, MAX_UNITS, Request};
 
 /// What nothing is known of.
@@ -386,7 +386,7 @@ pub(super) fn check_portion(
 ) -> Result<(), String> {
     check_term(allocation, now, two_margins)?;
     let (term, units) = (allocation.term, units(request, allocation)?);
-    let starts_in_time = request.earliest <= term.start() && term.start() <= request.latest;
+    let starts_in_time = (request.earliest..=request.latest).contains(&term.start());
     if !starts_in_time || term.duration() != request.duration {
         return Err(format!("term {term} is not that of a portion of {}", request.id));
     }
@@ -394,14 +394,12 @@ pub(super) fn check_portion(
     if given.any(|(item, units)| item.units_of(units) > u64::from(item.units.get())) {
         return Err("a portion of more units than were asked for".to_owned());
     }
-    let sum =
-        |place: &usize| units.get(*place).map_or(0, |of| of.iter().copied().map(u64::from).sum());
-    let whole = bundles(request).into_iter().filter(|bundle| bundle.len() > 1).all(|bundle| {
-        let all = |place: &usize| {
-            request.items.get(*place).is_some_and(|item| sum(place) == u64::from(item.units.get()))
-        };
-        bundle.iter().all(all) || bundle.iter().all(|place| sum(place) == 0)
-    });
+    let mut portion = Units::new();
+    for (place, parts) in (0_u16..).zip(&units) {
+        let parts = parts.iter().filter_map(|units| NonZeroU32::new(*units));
+        parts.for_each(|units| add(&mut portion, place, units));
+    }
+    let whole = keeps_bundles(request, &all_units(request), &portion);
     whole.then_some(()).ok_or_else(|| "a portion divides items that belong together".to_owned())
 }
 

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::portions::{Gathered, HeldByOther};
+use super::portions::{Gathered, PortionEvent};
 use crate::actor::machine::Illegal;
 use crate::model::identity::ActorId;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
 use crate::wire::offer::{Offer, Waiting};
-use crate::wire::portion::Units;
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
 
@@ -131,20 +130,8 @@ pub enum Event {
     Brought(Tickets),
     /// The other broker has not granted it, or has not answered in time.
     CameBack,
-    /// This is held of it: as it stands from now on.
-    Gathered(Box<Gathered>),
-    /// Another broker holds these units.
-    HeldThere(ActorId, Units),
-    /// What is held waits for the broker that has asked for it; why it is not all, if so.
-    Reserved(Option<Refusal>),
-    /// What is held is taken.
-    Taken,
-    /// Another broker has cut these tickets for what it has held.
-    Delivered(ActorId, Tickets),
-    /// All tickets are there.
-    Completed,
-    /// Nothing is held any more, and the whole is open again.
-    Released,
+    /// It is met by several brokers.
+    Portion(PortionEvent),
 }
 
 impl State {
@@ -190,13 +177,7 @@ impl State {
                 | Self::Gathering { .. }
                 | Self::Reserved { .. }
                 | Self::Committing { .. }),
-                event @ (Event::Gathered(_)
-                | Event::HeldThere(..)
-                | Event::Reserved(_)
-                | Event::Taken
-                | Event::Delivered(..)
-                | Event::Completed
-                | Event::Released),
+                Event::Portion(event),
             ) => state.gather(event).ok_or(illegal)?,
             (Self::Gathering { gathered, asked: None }, Event::Passed(to, until)) => {
                 Self::Gathering { gathered, asked: Some((to, until)) }
@@ -253,16 +234,7 @@ impl State {
                 | Event::Brought(_)
                 | Event::CameBack,
             )
-            | (
-                Self::Passed { .. } | Self::Held { .. } | Self::Granted { .. },
-                Event::Gathered(_)
-                | Event::HeldThere(..)
-                | Event::Reserved(_)
-                | Event::Taken
-                | Event::Delivered(..)
-                | Event::Completed
-                | Event::Released,
-            )
+            | (Self::Passed { .. } | Self::Held { .. } | Self::Granted { .. }, Event::Portion(_))
             | (
                 Self::Passed { .. },
                 Event::Granted(_)
@@ -314,68 +286,6 @@ impl State {
     }
 }
 
-impl State {
-    /// What is held of a request that several brokers are to meet together, if it is one.
-    pub fn gathered(&self) -> Option<&Gathered> {
-        match self {
-            Self::Gathering { gathered, .. }
-            | Self::Reserved { gathered, .. }
-            | Self::Committing { gathered } => Some(gathered),
-            Self::Open { .. }
-            | Self::Passed { .. }
-            | Self::Brought { .. }
-            | Self::Held { .. }
-            | Self::Planned { .. }
-            | Self::Granted { .. }
-            | Self::Returned { .. }
-            | Self::Refused { .. } => None,
-        }
-    }
-
-    /// The next state of a request that is gathered, or begins to be.
-    fn gather(self, event: Event) -> Option<Self> {
-        Some(match (self, event) {
-            (
-                Self::Open { .. } | Self::Gathering { asked: None, .. },
-                Event::Gathered(gathered),
-            ) => Self::Gathering { gathered, asked: None },
-            (
-                Self::Gathering { mut gathered, asked: Some((to, _)) },
-                Event::HeldThere(broker, units),
-            ) if to == broker => {
-                gathered.others.push(HeldByOther { broker, units, tickets: None });
-                Self::Gathering { gathered, asked: None }
-            }
-            (Self::Gathering { gathered, asked: None }, Event::Reserved(refusal)) => {
-                Self::Reserved { gathered, refusal }
-            }
-            (
-                Self::Gathering { gathered, asked: None } | Self::Reserved { gathered, .. },
-                Event::Taken,
-            ) => Self::Committing { gathered },
-            (Self::Committing { mut gathered }, Event::Delivered(from, tickets)) => {
-                let mut others = gathered.others.iter_mut();
-                let other = others.find(|o| o.broker == from && o.tickets.is_none())?;
-                other.tickets = Some(tickets);
-                Self::Committing { gathered }
-            }
-            (Self::Committing { gathered }, Event::Completed) if gathered.own.is_empty() => {
-                Self::Brought { tickets: gathered.tickets() }
-            }
-            (Self::Committing { gathered }, Event::Completed) => {
-                let tickets = gathered.tickets();
-                let others = tickets.iter().skip(gathered.own.len());
-                let returned = others.map(|(_, ticket)| ticket.hash()).collect();
-                Self::Granted { tickets, returned }
-            }
-            (Self::Gathering { gathered, asked: None }, Event::Released) => {
-                Self::Open { request: gathered.request, waiting: None }
-            }
-            (_, _) => return None,
-        })
-    }
-}
-
 impl Event {
     /// The event in a word.
     pub fn word(&self) -> &'static str {
@@ -392,13 +302,7 @@ impl Event {
             Self::Passed(..) => "Passed",
             Self::Brought(_) => "Brought",
             Self::CameBack => "CameBack",
-            Self::Gathered(_) => "Gathered",
-            Self::HeldThere(..) => "HeldThere",
-            Self::Reserved(_) => "Reserved",
-            Self::Taken => "Taken",
-            Self::Delivered(..) => "Delivered",
-            Self::Completed => "Completed",
-            Self::Released => "Released",
+            Self::Portion(event) => event.word(),
         }
     }
 }

@@ -74,8 +74,8 @@ pub enum Verdict {
     },
     /// It stays open and waits.
     Wait(Waiting),
-    /// It is passed on to another broker, one of its [routes](View::routes). Of a request of which a portion is kept, the rest
-    /// is.
+    /// It is passed on to another broker, one of its [routes](View::routes). Of a request of which a portion is kept,
+    /// the rest is.
     Pass(ActorId),
     /// A portion of it is kept back for it, and the rest is open to decision then: of one that is
     /// [divisible](Stage::Divisible), or [a portion](Stage::Portion) itself. Items may have no units.

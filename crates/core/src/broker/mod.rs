@@ -125,7 +125,7 @@ enum Obligation {
     HostsChanged(ActorId, u64),
     /// A request is passed on to another broker, or the rest of it is.
     Pass(RequestId),
-    /// A broker is told that what it holds of a request is taken.
+    /// A broker is to grant what it holds of a request.
     Take(RequestId, ActorId),
 }
 

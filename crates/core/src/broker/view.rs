@@ -332,8 +332,9 @@ impl View {
         routes
     }
 
-    /// What becomes of an open request if the broker cannot meet it alone. One is [divisible](Stage::Divisible) only while
-    /// there is a neighbour that may answer, also if it was asked for the whole, and its guest may have one more hold.
+    /// What becomes of an open request if the broker cannot meet it alone. One is [divisible](Stage::Divisible) only
+    /// while there is a neighbour that may answer, also if it was asked for the whole, and its guest may have one more
+    /// hold.
     pub fn stage(&self, request: RequestId) -> Stage {
         let Some(route) = self.index.routes.get(&request) else { return Stage::Whole };
         let others = || {
@@ -346,8 +347,8 @@ impl View {
         if divisible && !others() { Stage::Whole } else { route.stage }
     }
 
-    /// Until when a [portion](Stage::Portion) is to wait for what is kept back of younger requests: of two requests that hold
-    /// what the other lacks, one then gets all. `None` if there is nothing to wait for, or no time.
+    /// Until when a [portion](Stage::Portion) is to wait for what is kept back of younger requests: of two requests that
+    /// hold what the other lacks, one then gets all. `None` if there is nothing to wait for, or no time.
     pub fn waits_for_younger(&self, request: &Request) -> Option<Time> {
         let route = self.index.routes.get(&request.id);
         let route = route.filter(|route| route.stage == Stage::Portion)?;

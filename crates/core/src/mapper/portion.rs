@@ -1,34 +1,39 @@
 //! What a broker can give of a request that several brokers are to meet together.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
 use super::place::{Draft, Placement};
 use crate::broker::mapper::{Allocation, Decision, Source, Verdict, View};
 use crate::model::property::Properties;
+use crate::model::slice::RequestId;
 use crate::model::time::{Term, Time};
 use crate::wire::portion::{bundles, from_then_on};
 use crate::wire::refusal::{Outlook, Refusal};
 use crate::wire::request::{Item, Request};
-use std::num::NonZeroU32;
 
-/// A draft in which all is taken that a decision grants or offers.
-pub(super) fn after<'a>(view: &'a View, decision: &Decision) -> Draft<'a> {
+/// A draft in which all is taken that a decision on these open requests grants or offers.
+pub(super) fn after<'a>(
+    view: &'a View,
+    open: &BTreeMap<RequestId, &Request>,
+    decision: &Decision,
+) -> Draft<'a> {
     let mut draft = Draft::new(view);
-    for request in view.open_requests() {
-        let choice = decision.choices.iter().find(|choice| choice.request == request.id);
-        match choice.map(|choice| &choice.verdict) {
-            Some(Verdict::Grant(met) | Verdict::Keep { portion: met, .. }) => {
-                draft.book(request, met);
-            }
-            Some(Verdict::Offer { offers, .. }) => {
+    for choice in &decision.choices {
+        let Some(request) = open.get(&choice.request) else { continue };
+        match &choice.verdict {
+            Verdict::Grant(met) | Verdict::Keep { portion: met, .. } => draft.book(request, met),
+            Verdict::Offer { offers, .. } => {
                 offers.iter().for_each(|offer| draft.book(request, offer));
             }
-            Some(Verdict::Refuse { .. } | Verdict::Wait(_) | Verdict::Pass(_)) | None => {}
+            Verdict::Refuse { .. } | Verdict::Wait(_) | Verdict::Pass(_) => {}
         }
     }
     draft
 }
 
-/// The most that is free of a request from `start` on, bundle by bundle: of items that belong together all or nothing, of
-/// others as many units as there are. It is taken from the draft. `None` if the term has no end.
+/// The most that is free of a request from `start` on, bundle by bundle: of items that belong together all or nothing,
+/// of others as many units as there are. It is taken from the draft. `None` if the term has no end.
 pub(super) fn most(draft: &mut Draft<'_>, request: &Request, start: Time) -> Option<Allocation> {
     let term = Term::lasting(start, request.duration).ok()?;
     let mut parts = vec![Vec::new(); request.items.len()];

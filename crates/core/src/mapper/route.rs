@@ -30,9 +30,9 @@ impl BrokerMapper for Routed {
 }
 
 /// The same decision, but for requests that others may meet: those that would be refused or wait are passed on to the
-/// first of its [routes](View::routes). One that nobody promises to meet alone, and that can be divided, is met together
-/// with others: what is free of it is kept, and the rest is passed on. Once nobody is left, the best refusal that was
-/// heard is given.
+/// first of its [routes](View::routes). One that can be divided, and that no direct neighbour promises to meet alone, is
+/// met together with others: what is free of it is kept, and the rest is passed on. Once nobody is left, the best
+/// refusal that was heard is given.
 pub fn route(view: &View, mut decision: Decision) -> Decision {
     let alone = view.neighbours().is_empty();
     let concerns = |choice: &Choice| {
@@ -48,7 +48,8 @@ pub fn route(view: &View, mut decision: Decision) -> Decision {
         concerns(choice)
             && matches!(view.stage(choice.request), Stage::Divisible(_) | Stage::Portion)
     };
-    let mut draft = decision.choices.iter().any(divides).then(|| portion::after(view, &decision));
+    let mut draft =
+        decision.choices.iter().any(divides).then(|| portion::after(view, &open, &decision));
     for choice in decision.choices.iter_mut().filter(|choice| concerns(choice)) {
         let Some(request) = open.get(&choice.request) else { continue };
         let kept = draft.as_mut().and_then(|draft| keep(view, request, draft));
@@ -82,9 +83,13 @@ fn wait_for_younger(
         let request = open.get(&choice.request).filter(|_| others_may_meet(choice))?;
         view.waits_for_younger(request)
     };
-    let until = decision.choices.iter().filter_map(waits).min();
-    decision.choices.retain(|choice| waits(choice).is_none());
-    decision.wake = decision.wake.into_iter().chain(until).min();
+    let mut wake = decision.wake;
+    decision.choices.retain(|choice| {
+        let until = waits(choice);
+        wake = wake.into_iter().chain(until).min();
+        until.is_none()
+    });
+    decision.wake = wake;
     decision
 }
 
@@ -99,8 +104,8 @@ fn others_may_meet(choice: &Choice) -> bool {
     }
 }
 
-/// What is kept of a request, if it is divided: nobody is known to have room for all of it, or another broker has asked
-/// for what there is.
+/// What is kept of a request, if it is divided: no direct neighbour is known to have room for all of it, or another
+/// broker has asked for what there is.
 fn keep(view: &View, request: &Request, draft: &mut Draft<'_>) -> Option<Allocation> {
     match view.stage(request.id) {
         Stage::Portion => portion::most(draft, request, request.earliest),

@@ -154,6 +154,22 @@ pub(crate) fn bundles(request: &Request) -> Vec<Vec<usize>> {
     bundles
 }
 
+/// Whether so many of the wanted units divide no items that belong together: each of these has all, or none has any.
+pub(crate) fn keeps_bundles(request: &Request, wanted: &Units, units: &Units) -> bool {
+    let together = bundles(request).into_iter().filter(|bundle| bundle.len() > 1);
+    let mut places = together
+        .map(|bundle| bundle.into_iter().filter_map(|place| u16::try_from(place).ok()).collect());
+    places.all(|bundle: Vec<u16>| {
+        let all = bundle.iter().all(|item| units.get(item) == wanted.get(item));
+        all || !bundle.iter().any(|item| units.contains_key(item))
+    })
+}
+
+/// All units of a request, by its items.
+pub(crate) fn all_units(request: &Request) -> Units {
+    (0_u16..).zip(&request.items).map(|(place, item)| (place, item.units)).collect()
+}
+
 /// The units of tickets, by the items that they are for.
 pub fn units_of(tickets: &Tickets) -> Units {
     let mut units = Units::new();

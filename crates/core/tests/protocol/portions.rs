@@ -1,12 +1,12 @@
-//! Portions of requests that other brokers ask for, under attack: no more is held than the guest has asked for, and only
-//! who has asked for a portion decides on it.
+//! Portions of requests that other brokers ask for, under attack: no more is held than the guest has asked for, and
+//! only who has asked for a portion decides on it.
 
 use std::num::NonZeroU32;
 
 use tenure_core::broker::Command;
 use tenure_core::broker::forwarding::{Accepted, Neighbour};
 use tenure_core::broker::machine::State;
-use tenure_core::broker::mapper::{BrokerMapper, Decision, View};
+use tenure_core::broker::mapper::{BrokerMapper, Decision, Verdict, View};
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::route::Routed;
 use tenure_core::model::slice::RequestId;
@@ -318,6 +318,38 @@ fn what_has_lapsed_while_its_broker_slept_is_not_taken() {
     world.release();
     assert!(matches!(state(&world), State::Refused { .. }), "{:?}", state(&world));
     assert_eq!(world.free_at(200), free);
+}
+
+/// Keeps what it can and says nothing of the rest.
+struct Silent(Routed);
+
+impl BrokerMapper for Silent {
+    fn decide(&self, view: &View) -> Decision {
+        let mut decision = self.0.decide(view);
+        decision.choices.retain(|choice| matches!(choice.verdict, Verdict::Keep { .. }));
+        decision
+    }
+}
+
+#[test]
+fn what_has_lapsed_before_all_was_asked_is_not_said_to_be_held() {
+    let mut world = passing(|| Box::new(Silent(Routed(Box::new(Fcfs::default())))));
+    let free = world.free_at(100);
+    let accept = Neighbour { forward: true, accept: Some(Accepted::default()) };
+    let set = Command::SetNeighbour { with: id(FAR_BROKER), neighbour: accept };
+    world.hand(BROKER, Input::Command(set.into()));
+    let mut asked = asked(&request(GUEST, 1, 6, 0, HOUR));
+    asked.portion.units = [(0, units(6))].into();
+    asked.handover.answer_by = asked.portion.until.plus(Span::HOUR);
+    deliver(&mut world, FAR_BROKER, &asked);
+    assert!(matches!(state(&world), State::Gathering { .. }), "{:?}", state(&world));
+    world.advance_to(asked.portion.until);
+    let refused = state(&world);
+    assert!(
+        matches!(refused, State::Refused { refusal: Refusal::Lapsed(_), .. }),
+        "{refused:?}"
+    );
+    assert_eq!(world.free_at(100), free);
 }
 
 /// Says everything twice.

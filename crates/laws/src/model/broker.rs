@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Change, Folded, NOTHING, Subject, Unfounded, unfounded};
 use tenure_core::broker::facts::{Fact, ReturnBegun};
 use tenure_core::broker::machine::{Event, State, Tickets};
-use tenure_core::broker::portions::Gathered;
+use tenure_core::broker::portions::{Gathered, PortionEvent};
 use tenure_core::model::codec::Hash;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{RequestId, SliceName};
@@ -231,16 +231,16 @@ impl BrokerModel {
                 let record = record.ok_or_else(|| unfounded(fact.request))?;
                 let (before, whole) = (&record.state, &record.request);
                 let kept = Gathered::keep(before, whole, record.portion.as_ref(), fact);
-                (fact.request, Event::Gathered(Box::new(kept)))
+                (fact.request, PortionEvent::Gathered(Box::new(kept)).into())
             }
             Fact::PortionPassed(fact) => (fact.request, Event::Passed(fact.to, fact.until)),
             Fact::PortionAnswered(fact) => {
                 let event = match &fact.outcome {
                     PortionOutcome::Held { units, .. } => {
-                        Event::HeldThere(fact.from, units.clone())
+                        PortionEvent::HeldThere(fact.from, units.clone()).into()
                     }
                     PortionOutcome::Granted(tickets) => {
-                        Event::Delivered(fact.from, tickets.clone())
+                        PortionEvent::Delivered(fact.from, tickets.clone()).into()
                     }
                     PortionOutcome::Refused(_) | PortionOutcome::Seen => Event::CameBack,
                 };
@@ -252,15 +252,17 @@ impl BrokerModel {
                 }
                 (fact.request, event)
             }
-            Fact::PortionReserved(fact) => (fact.request, Event::Reserved(fact.refusal.clone())),
-            Fact::PortionsTaken(fact) => (fact.request, Event::Taken),
+            Fact::PortionReserved(fact) => {
+                (fact.request, PortionEvent::Reserved(fact.refusal.clone()).into())
+            }
+            Fact::PortionsTaken(fact) => (fact.request, PortionEvent::Taken.into()),
             Fact::PortionsGranted(fact) => {
                 let record = self.requests.get(&fact.request);
                 let gathered = record.and_then(|record| record.state.gathered()).cloned();
                 self.cut(fact.request, &gathered.map(|gathered| gathered.own).unwrap_or_default());
-                (fact.request, Event::Completed)
+                (fact.request, PortionEvent::Completed.into())
             }
-            Fact::PortionsReleased(fact) => (fact.request, Event::Released),
+            Fact::PortionsReleased(fact) => (fact.request, PortionEvent::Released.into()),
             _ => return Ok(Vec::new()),
         };
         Ok(vec![self.step(me, id, event)?])

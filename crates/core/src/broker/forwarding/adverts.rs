@@ -11,7 +11,6 @@ use super::entries::Further;
 use super::known::{KnownNeighbour, Liveness, after};
 use crate::actor::periodic::Periodic;
 use crate::actor::{Role, dropped};
-use crate::broker::portions::Gathered;
 use crate::broker::{Broker, Output};
 use crate::model::codec::Hash;
 use crate::model::identity::ActorId;
@@ -20,7 +19,6 @@ use crate::model::time::{Span, Time};
 use crate::wire::advert::{Advert, AdvertEntry, Entries, digest};
 use crate::wire::handover::Outcome;
 use crate::wire::message::{Header, Message};
-use crate::wire::portion::PortionOutcome;
 use crate::wire::request::Request;
 
 /// Who was not heard for so many periods is silent.
@@ -230,31 +228,11 @@ impl Broker {
     }
 
     /// What a broker answers to a request counts more than what it advertised before.
-    pub(super) fn heed(&mut self, from: ActorId, request: &Request, outcome: &Outcome) {
+    pub(in crate::broker) fn heed(&mut self, from: ActorId, request: &Request, outcome: &Outcome) {
         let Some(heard) = self.adverts.received.get_mut(&from) else { return };
         let Some(entries) = heard.entries() else { return };
         if let Some(entries) = after(entries, request, outcome) {
             heard.since = Some(Arc::new(entries));
-        }
-    }
-
-    /// As [`heed`](Self::heed), of the answer for a portion. What is only held may be let go.
-    pub(in crate::broker) fn heed_portion(
-        &mut self,
-        from: ActorId,
-        gathered: &Gathered,
-        outcome: &PortionOutcome,
-    ) {
-        match outcome {
-            PortionOutcome::Granted(tickets) => {
-                self.heed(from, &gathered.request, &Outcome::Granted(tickets.clone()));
-            }
-            PortionOutcome::Refused(refusal) => {
-                if let Some((rest, _)) = gathered.rest() {
-                    self.heed(from, &rest, &Outcome::Refused(refusal.clone()));
-                }
-            }
-            PortionOutcome::Held { .. } | PortionOutcome::Seen => {}
         }
     }
 

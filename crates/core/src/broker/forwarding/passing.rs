@@ -151,7 +151,9 @@ impl Broker {
                 Arc::clone(request)
             }
             Some(State::Gathering { gathered, .. })
-                if matches!(back.outcome, Outcome::Granted(_)) && self.was_asked(id, from) =>
+                if matches!(back.outcome, Outcome::Granted(_))
+                    && !gathered.for_other
+                    && self.was_asked(id, from) =>
             {
                 Arc::clone(&gathered.request)
             }

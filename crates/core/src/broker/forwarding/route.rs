@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::portions::Rounds;
 use super::Reach;
+use crate::broker::portions::Rounds;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::time::Time;

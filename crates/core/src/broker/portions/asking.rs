@@ -1,6 +1,6 @@
 //! Other brokers are asked to hold the rest of a request.
 
-use super::Stage;
+use super::{PortionEvent, Stage};
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::actor::{Emit as _, dropped};
 use crate::broker::facts::{PortionAnswered, PortionKept, PortionPassed};
@@ -14,7 +14,7 @@ use crate::ticket::Ticket;
 use crate::wire::handover::HopAnswer;
 use crate::wire::message::Message;
 use crate::wire::portion::{
-    Portion, PortionAsked, PortionBack, PortionOutcome, Units, bundles, units_of,
+    Portion, PortionAsked, PortionBack, PortionOutcome, Units, bundles, keeps_bundles, units_of,
 };
 use crate::wire::refusal::Refusal;
 
@@ -82,35 +82,22 @@ impl Broker {
         let Some(record) = self.state.requests.get(&id) else {
             return out.problems.push(dropped("portion-back", "no such request is known"));
         };
-        let good = match (&record.state, &back.outcome) {
-            (
-                State::Gathering { gathered, asked: Some((to, _)) },
-                PortionOutcome::Held { .. } | PortionOutcome::Refused(_) | PortionOutcome::Seen,
-            ) if *to == from && gathered.round == back.round => match &back.outcome {
-                PortionOutcome::Held { units, .. } => self.check_held(id, units),
-                PortionOutcome::Granted(_) | PortionOutcome::Refused(_) | PortionOutcome::Seen => {
-                    Ok(())
-                }
-            },
-            (
-                State::Committing { gathered },
-                PortionOutcome::Granted(_) | PortionOutcome::Refused(_),
-            ) if gathered.round == back.round && gathered.awaited().any(|of| of == from) => {
-                match &back.outcome {
-                    PortionOutcome::Granted(tickets) => self.check_delivered(id, from, tickets),
-                    PortionOutcome::Held { .. }
-                    | PortionOutcome::Refused(_)
-                    | PortionOutcome::Seen => Ok(()),
-                }
+        let good = match (expected(&record.state, from, back.round), &back.outcome) {
+            (Expected::Hold, PortionOutcome::Held { units, .. }) => self.check_held(id, units),
+            (Expected::Tickets, PortionOutcome::Granted(tickets)) => {
+                self.check_delivered(id, from, tickets)
             }
+            (Expected::Hold, PortionOutcome::Refused(_) | PortionOutcome::Seen)
+            | (Expected::Tickets, PortionOutcome::Refused(_)) => Ok(()),
             (_, _) => return self.is_not_awaited(now, from, &back, out),
         };
         if let Err(cause) = good {
             return out.problems.push(dropped("portion-back", cause));
         }
         let PortionBack { outcome, trail, .. } = back;
-        if let Some(gathered) = self.request(id).and_then(State::gathered).cloned() {
-            self.heed_portion(from, &gathered, &outcome);
+        let gathered = self.request(id).and_then(State::gathered);
+        if let Some((request, outcome)) = gathered.and_then(|of| of.says_of_stock(&outcome)) {
+            self.heed(from, &request, &outcome);
         }
         let refused = match &outcome {
             PortionOutcome::Refused(refusal) => Some(refusal.clone()),
@@ -148,12 +135,7 @@ impl Broker {
         if units.is_empty() || !within {
             return Err("it is not for what was asked for".to_owned());
         }
-        let place = |place: &usize| u16::try_from(*place).unwrap_or(u16::MAX);
-        let whole = bundles(&gathered.request).into_iter().all(|bundle| {
-            let items: Vec<u16> = bundle.iter().map(place).collect();
-            let alike = |of: &Units| items.iter().all(|item| of.get(item) == missing.get(item));
-            items.len() == 1 || alike(units) || !items.iter().any(|item| units.contains_key(item))
-        });
+        let whole = keeps_bundles(&gathered.request, &missing, units);
         whole.then_some(()).ok_or_else(|| "it divides items that belong together".to_owned())
     }
 
@@ -200,10 +182,11 @@ impl Broker {
         fact: &PortionAnswered,
     ) -> Result<(), BadFact> {
         let PortionAnswered { request: id, from, outcome, trail } = fact;
-        let event = match outcome {
+        let (event, said) = match outcome {
             PortionOutcome::Granted(tickets) => {
                 self.state.pending.settle(&Obligation::Take(*id, *from));
-                return self.moved(*id, at, Event::Delivered(*from, tickets.clone()));
+                let delivered = PortionEvent::Delivered(*from, tickets.clone());
+                return self.moved(*id, at, delivered.into());
             }
             PortionOutcome::Refused(_)
                 if matches!(self.request(*id), Some(State::Committing { .. })) =>
@@ -211,13 +194,14 @@ impl Broker {
                 self.state.pending.settle(&Obligation::Take(*id, *from));
                 return Ok(());
             }
-            PortionOutcome::Held { units, .. } => Event::HeldThere(*from, units.clone()),
-            PortionOutcome::Refused(_) | PortionOutcome::Seen => Event::CameBack,
-        };
-        let said = match outcome {
-            PortionOutcome::Held { refusal, .. } => HopAnswer::Held(refusal.clone()),
-            PortionOutcome::Refused(refusal) => HopAnswer::Refused(refusal.clone()),
-            PortionOutcome::Granted(_) | PortionOutcome::Seen => HopAnswer::Seen,
+            PortionOutcome::Held { units, refusal, .. } => {
+                let held = PortionEvent::HeldThere(*from, units.clone());
+                (held.into(), HopAnswer::Held(refusal.clone()))
+            }
+            PortionOutcome::Refused(refusal) => {
+                (Event::CameBack, HopAnswer::Refused(refusal.clone()))
+            }
+            PortionOutcome::Seen => (Event::CameBack, HopAnswer::Seen),
         };
         self.note_hop(*id, (*from, said), at, trail);
         self.state.pending.settle(&Obligation::Pass(*id));
@@ -234,5 +218,30 @@ impl Broker {
         });
         let latest = gathered.request.latest;
         starts.filter(|start| gathered.start < *start && *start <= latest).max()
+    }
+}
+
+/// Which answer of another broker a request waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// Whether it holds a portion.
+    Hold,
+    /// The tickets for what it holds.
+    Tickets,
+    /// None.
+    Nothing,
+}
+
+fn expected(state: &State, from: ActorId, round: u8) -> Expected {
+    let of_round = state.gathered().filter(|gathered| gathered.round == round);
+    let Some(gathered) = of_round else { return Expected::Nothing };
+    let is_asked = matches!(state, State::Gathering { asked: Some((to, _)), .. } if *to == from);
+    let commits = matches!(state, State::Committing { .. });
+    if is_asked {
+        Expected::Hold
+    } else if commits && gathered.awaited().any(|of| of == from) {
+        Expected::Tickets
+    } else {
+        Expected::Nothing
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::PortionEvent;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::actor::{Emit as _, Role, dropped};
 use crate::broker::facts::{
@@ -18,6 +19,9 @@ use crate::wire::message::Message;
 use crate::wire::portion::PortionOutcome;
 use crate::wire::refusal::Refusal;
 
+/// Why nothing comes of what was held for too long.
+const LAPSED: &str = "what is held has lapsed";
+
 impl Broker {
     /// Takes the step that follows from what is held, if one does.
     pub(super) fn proceed(&mut self, now: Time, id: RequestId, out: &mut Output) {
@@ -29,8 +33,7 @@ impl Broker {
                     false if now < until => self.take(now, id, out),
                     // It has slept: others have let go by now.
                     false => {
-                        let reason = "what is held has lapsed".to_owned();
-                        self.no_more(now, id, Refusal::Lapsed(until), reason, out);
+                        self.no_more(now, id, Refusal::Lapsed(until), LAPSED.to_owned(), out);
                     }
                 }
             }
@@ -74,7 +77,12 @@ impl Broker {
         }
     }
 
+    /// Tells the broker that has asked for a portion what is held of it, if it still is.
     fn reserve(&mut self, now: Time, id: RequestId, refusal: Option<Refusal>, out: &mut Output) {
+        let until = self.request(id).and_then(State::gathered).map_or(now, |of| of.until);
+        if until <= now {
+            return self.refuse(now, id, Refusal::Lapsed(until), LAPSED.to_owned(), out);
+        }
         self.emit(now, PortionReserved { request: id, refusal }, out);
         self.repeat_answer(id, out);
     }
@@ -143,9 +151,12 @@ impl Broker {
     /// The tickets of other brokers have not come in time.
     pub(in crate::broker) fn commit_due(&mut self, now: Time, id: RequestId, out: &mut Output) {
         let gathered = self.request(id).and_then(State::gathered);
-        let brokers: Vec<Name> = gathered.map_or_else(Vec::new, |gathered| {
-            gathered.awaited().map(|broker| self.base.name_of(broker)).collect()
-        });
+        let awaited = gathered.into_iter().flat_map(|gathered| gathered.awaited());
+        let brokers: Vec<Name> = awaited.map(|broker| self.base.name_of(broker)).collect();
+        if brokers.is_empty() {
+            // They came, and it stopped before it was recorded that it has all of them.
+            return self.proceed(now, id, out);
+        }
         let refusal = Refusal::Unheard { brokers };
         self.refuse(now, id, refusal, "what was held was not granted in time".to_owned(), out);
     }
@@ -180,7 +191,7 @@ impl Broker {
         at: Time,
         fact: &PortionReserved,
     ) -> Result<(), BadFact> {
-        self.moved(fact.request, at, Event::Reserved(fact.refusal.clone()))
+        self.moved(fact.request, at, PortionEvent::Reserved(fact.refusal.clone()).into())
     }
 
     pub(in crate::broker) fn portions_taken(
@@ -188,7 +199,7 @@ impl Broker {
         at: Time,
         id: RequestId,
     ) -> Result<(), BadFact> {
-        self.moved(id, at, Event::Taken)?;
+        self.moved(id, at, PortionEvent::Taken.into())?;
         let gathered = self.request(id).and_then(State::gathered);
         let others: Vec<ActorId> = gathered.into_iter().flat_map(|of| of.awaited()).collect();
         for broker in others {
@@ -210,7 +221,7 @@ impl Broker {
             self.state.issued.insert(ticket.hash(), issued);
             self.set_reclaim(ticket);
         }
-        self.moved(id, at, Event::Completed)
+        self.moved(id, at, PortionEvent::Completed.into())
     }
 
     pub(in crate::broker) fn portions_released(
@@ -230,7 +241,7 @@ impl Broker {
             let said = HopAnswer::Held(own);
             Arc::make_mut(&mut route.tried).trail.push(Hop { broker: me, said, took: Span::ZERO });
         }
-        self.moved(fact.request, at, Event::Released)
+        self.moved(fact.request, at, PortionEvent::Released.into())
     }
 
     pub(in crate::broker) fn request_refused(

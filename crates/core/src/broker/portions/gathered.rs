@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::broker::machine::Tickets;
 use crate::model::identity::ActorId;
 use crate::model::time::Time;
-use crate::wire::portion::{Units, add, from_then_on, units_of};
+use crate::wire::handover::Outcome;
+use crate::wire::portion::{PortionOutcome, Units, add, from_then_on, units_of};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::{Item, Request};
 
@@ -101,5 +102,18 @@ impl Gathered {
     pub fn tickets(&self) -> Tickets {
         let others = self.others.iter().filter_map(|other| other.tickets.as_ref()).flatten();
         self.own.iter().chain(others).cloned().collect()
+    }
+
+    /// What an answer says of what its broker has, as one to a request. What is only held may be let go.
+    pub(super) fn says_of_stock(&self, answer: &PortionOutcome) -> Option<(Request, Outcome)> {
+        match answer {
+            PortionOutcome::Granted(tickets) => {
+                Some(((*self.request).clone(), Outcome::Granted(tickets.clone())))
+            }
+            PortionOutcome::Refused(refusal) => {
+                Some((self.rest()?.0, Outcome::Refused(refusal.clone())))
+            }
+            PortionOutcome::Held { .. } | PortionOutcome::Seen => None,
+        }
     }
 }

@@ -26,7 +26,7 @@ impl Broker {
     ) {
         let round = asked.portion.round;
         let refuse = |refusal| PortionOutcome::Refused(refusal);
-        let (id, request) = match self.read_portion(now, from, &asked) {
+        let (whole, request) = match self.read_portion(now, from, &asked) {
             Ok(read) => read,
             Err((Some(id), refusal)) => {
                 return self.answer_portion(now, from, (id, round), refuse(refusal), out);
@@ -35,6 +35,7 @@ impl Broker {
                 return out.problems.push(dropped("ask-portion", refusal.to_string()));
             }
         };
+        let id = whole.id;
         if let Some(record) = self.state.requests.get(&id) {
             if record.handed_by() == Some(from) && record.round() == round {
                 return self.repeat_answer(id, out);
@@ -50,6 +51,7 @@ impl Broker {
             let refusal = refuse(Refusal::Overloaded);
             return self.answer_portion(now, from, (id, round), refusal, out);
         }
+        self.take_receipts(now, whole, out);
         let refusal = self.not_taken(now, from, &request);
         let PortionAsked { handover, mut portion } = asked;
         portion.until = portion.until.min(now.plus(LONGEST_HOLD));
@@ -59,8 +61,8 @@ impl Broker {
         }
     }
 
-    /// Whether a request that another broker has handed on makes way for a portion of it in a later round: if it was refused, or
-    /// if what is held of it is for the same broker, which has then given it up.
+    /// Whether a request that another broker has handed on makes way for a portion of it in a later round: if it was
+    /// refused, or if what is held of it is for the same broker, which has then given it up.
     fn makes_way(
         &mut self,
         now: Time,
@@ -93,14 +95,14 @@ impl Broker {
         }
     }
 
-    /// The request of which a portion is asked for, and that portion alone, if its guest has asked for it and the sender may
-    /// hand it on.
+    /// The request of which a portion is asked for, and that portion alone, if its guest has asked for it and the sender
+    /// may hand it on.
     fn read_portion(
         &mut self,
         now: Time,
         from: ActorId,
         asked: &PortionAsked,
-    ) -> Result<(RequestId, Request), (Option<RequestId>, Refusal)> {
+    ) -> Result<(Request, Request), (Option<RequestId>, Refusal)> {
         let whole = self.read_handover(now, from, &asked.handover)?;
         let id = whole.id;
         let portion = asked.portion.of(&whole);
@@ -109,7 +111,7 @@ impl Broker {
             // By another clock it may be in time.
             return Err((Some(id), Refusal::Undecided(now)));
         }
-        Ok((id, portion))
+        Ok((whole, portion))
     }
 
     pub(super) fn answer_portion(

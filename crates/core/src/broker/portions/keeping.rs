@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Gathered, HOLD, LONGEST_HOLD, Stage};
+use super::{Gathered, HOLD, PortionEvent, Stage};
 use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::broker::allocation::{Drafts, Part, check_portion};
 use crate::broker::facts::PortionKept;
-use crate::broker::machine::{Event, State};
+use crate::broker::machine::State;
 use crate::broker::mapper::{Allocation, Choice, Verdict};
 use crate::broker::{Broker, Output};
 use crate::model::slice::RequestId;
 use crate::model::time::Time;
-use crate::wire::portion::{Portion, Units};
+use crate::wire::portion::{Portion, all_units};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
 
@@ -29,12 +29,11 @@ impl Gathered {
             let own = gathered.own.iter().chain(&fact.tickets).cloned().collect();
             return Self { own, ..gathered.clone() };
         }
-        let all = || (0_u16..).zip(&whole.items).map(|(place, item)| (place, item.units));
         Self {
             request: Arc::new(whole.clone()),
             round: fact.round,
             start: fact.start,
-            wanted: asked.map_or_else(|| all().collect::<Units>(), |asked| asked.units.clone()),
+            wanted: asked.map_or_else(|| all_units(whole), |asked| asked.units.clone()),
             for_other: asked.is_some(),
             own: fact.tickets.clone(),
             refusal: fact.refusal.clone(),
@@ -137,8 +136,8 @@ impl Broker {
         let (fact, wanted) = match (record.stage(), &route.portion, record.state.gathered()) {
             (Stage::Rest, _, Some(of)) => (kept(of.round, of.gather_by, of.until), of.start),
             (Stage::Portion, Some(portion), _) => {
-                let until = portion.until.min(now.plus(LONGEST_HOLD));
-                (kept(portion.round, record.answer_by.min(until), until), portion.start)
+                let gather_by = record.answer_by.min(portion.until);
+                (kept(portion.round, gather_by, portion.until), portion.start)
             }
             (Stage::Divisible(next), _, _) => {
                 let gather_by = now.plus(HOLD.part(2)).min(record.answer_by);
@@ -171,7 +170,7 @@ impl Broker {
             self.enter(ticket, (id, place), at);
         }
         self.begin_round(id, fact.round);
-        self.moved(id, at, Event::Gathered(Box::new(gathered)))
+        self.moved(id, at, PortionEvent::Gathered(Box::new(gathered)).into())
     }
 
     /// The whole request that an open one is, or is a portion of.

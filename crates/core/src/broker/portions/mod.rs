@@ -9,8 +9,10 @@ mod deciding;
 mod gathered;
 mod handed;
 mod keeping;
+mod machine;
 
 pub use gathered::{Gathered, HeldByOther};
+pub use machine::PortionEvent;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,17 +76,9 @@ impl Kept {
 impl Record {
     /// What is kept back of it and may be free again soon.
     pub(super) fn kept(&self) -> Option<Kept> {
-        let gathered = match &self.state {
-            State::Gathering { gathered, .. } | State::Reserved { gathered, .. } => gathered,
-            State::Open { .. }
-            | State::Passed { .. }
-            | State::Brought { .. }
-            | State::Committing { .. }
-            | State::Held { .. }
-            | State::Planned { .. }
-            | State::Granted { .. }
-            | State::Returned { .. }
-            | State::Refused { .. } => return None,
+        let (State::Gathering { gathered, .. } | State::Reserved { gathered, .. }) = &self.state
+        else {
+            return None;
         };
         let types = gathered.own.iter().map(|(_, ticket)| ticket.bottom().resource.clone());
         let (asked, types) = (gathered.request.history.asked, types.collect::<BTreeSet<_>>());
@@ -93,72 +87,38 @@ impl Record {
 
     /// What is open to decision of the request, if anything is.
     pub(super) fn shown(&self) -> Option<Arc<Request>> {
-        match &self.state {
-            State::Open { request, .. } => Some(Arc::clone(request)),
-            State::Gathering { gathered, asked: None } => {
-                gathered.rest().map(|(request, _)| Arc::new(request))
-            }
-            State::Gathering { asked: Some(_), .. }
-            | State::Passed { .. }
-            | State::Brought { .. }
-            | State::Reserved { .. }
-            | State::Committing { .. }
-            | State::Held { .. }
-            | State::Planned { .. }
-            | State::Granted { .. }
-            | State::Returned { .. }
-            | State::Refused { .. } => None,
+        if let State::Gathering { gathered, asked: None } = &self.state {
+            return gathered.rest().map(|(request, _)| Arc::new(request));
         }
+        if let State::Open { request, .. } = &self.state { Some(Arc::clone(request)) } else { None }
     }
 
     /// When what is open of it has to be decided.
     pub(super) fn decide_by(&self) -> Time {
-        match &self.state {
-            State::Gathering { gathered, .. } => gathered.gather_by.min(self.answer_by),
-            State::Open { .. }
-            | State::Passed { .. }
-            | State::Brought { .. }
-            | State::Reserved { .. }
-            | State::Committing { .. }
-            | State::Held { .. }
-            | State::Planned { .. }
-            | State::Granted { .. }
-            | State::Returned { .. }
-            | State::Refused { .. } => self.answer_by,
-        }
+        let gathered = self.state.gathered();
+        gathered.map_or(self.answer_by, |gathered| gathered.gather_by.min(self.answer_by))
     }
 
     /// What becomes of it if the broker cannot meet it alone.
     pub(super) fn stage(&self) -> Stage {
         let Some(route) = &self.route else { return Stage::Whole };
-        match &self.state {
-            State::Gathering { asked: None, .. } => Stage::Rest,
-            State::Open { .. } if route.portion.is_some() => Stage::Portion,
-            // One broker coordinates: the one that the guest has asked.
-            State::Open { request, .. }
-                if route.from().is_none()
-                    && route.open().is_some()
-                    && comes_in_portions(request) =>
-            {
-                match route.rounds {
-                    Rounds { last: 0, .. } => Stage::Divisible(None),
-                    Rounds { last, next: Some(start) } if last < MAX_ROUNDS => {
-                        Stage::Divisible(Some(start))
-                    }
-                    Rounds { .. } => Stage::Whole,
-                }
+        if matches!(self.state, State::Gathering { asked: None, .. }) {
+            return Stage::Rest;
+        }
+        let State::Open { request, .. } = &self.state else { return Stage::Whole };
+        if route.portion.is_some() {
+            return Stage::Portion;
+        }
+        // One broker coordinates: the one that the guest has asked.
+        let coordinates = route.from().is_none() && route.open().is_some();
+        match route.rounds {
+            Rounds { last: 0, .. } if coordinates && comes_in_portions(request) => {
+                Stage::Divisible(None)
             }
-            State::Open { .. }
-            | State::Gathering { asked: Some(_), .. }
-            | State::Passed { .. }
-            | State::Brought { .. }
-            | State::Reserved { .. }
-            | State::Committing { .. }
-            | State::Held { .. }
-            | State::Planned { .. }
-            | State::Granted { .. }
-            | State::Returned { .. }
-            | State::Refused { .. } => Stage::Whole,
+            Rounds { last: 1..MAX_ROUNDS, next: Some(start) } if coordinates => {
+                Stage::Divisible(Some(start))
+            }
+            Rounds { .. } => Stage::Whole,
         }
     }
 }
