@@ -205,9 +205,11 @@ scripts! {
     past_tenancy
     pause_longer_than_a_term
     peers_by_invitation
+    relations
     plan
     prices
     queue_served
+    quota_of_a_broker
     quota_of_a_guest
     recall_between_brokers
     recall_by_a_stranger

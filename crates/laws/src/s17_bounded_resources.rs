@@ -8,6 +8,7 @@ use tenure_core::broker::quota::Whose;
 use tenure_core::broker::rules::Source;
 use tenure_core::model::codec;
 use tenure_core::model::identity::ActorId;
+use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::Term;
 use tenure_core::actor::fact::Memo;
 use tenure_core::broker::facts as broker;
@@ -24,7 +25,7 @@ pub(super) const LAW: Law = Law {
     name: "bounded resources",
     statement: "Journals and messages stay within the limits of the protocol: links of a ticket, \
                 constraints of a link, items of a request, memos, waiting requests. A broker grants \
-                no guest more units at a time than the guest's quota.",
+                no peer more units at a time than its quota: what a broker hands on counts for it, not for the guest.",
     source: "resource exhaustion, RUSTSEC-2023-0053",
     on: "facts of all actors; messages",
 };
@@ -35,6 +36,8 @@ pub(super) struct Checker {
     quotas: BTreeMap<ActorId, BTreeMap<(Whose, bool), Option<u32>>>,
     /// What each broker has granted whom: when, and how many units; below zero what came back.
     granted: BTreeMap<(ActorId, ActorId), Vec<(Term, i64)>>,
+    /// Which broker has handed a request on, to each broker that it was handed to.
+    handed: BTreeMap<(ActorId, RequestId), ActorId>,
 }
 
 impl Checker {
@@ -44,18 +47,35 @@ impl Checker {
         rule(Some(guest)).copied().flatten().or_else(|| rule(None).copied().flatten())
     }
 
-    fn grants(&mut self, scene: &Scene<'_>, ticket: &Ticket, tally: &mut Tally) -> LawVerdict {
-        let link = ticket.bottom();
-        let granted = self.granted.entry((scene.actor, link.holder)).or_default();
+    /// Who answers for a request.
+    fn answers(&self, broker: ActorId, request: RequestId) -> ActorId {
+        self.handed.get(&(broker, request)).copied().unwrap_or(request.origin)
+    }
+
+    /// The broker that a request was handed on by, if one has.
+    fn handed(&mut self, broker: ActorId, request: RequestId, path: &[ActorId]) {
+        if let Some(by) = path.last() {
+            self.handed.insert((broker, request), *by);
+        }
+    }
+
+    fn grants(
+        &mut self,
+        scene: &Scene<'_>,
+        (request, ticket): (RequestId, &Ticket),
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let (link, answers) = (ticket.bottom(), self.answers(scene.actor, request));
+        let granted = self.granted.entry((scene.actor, answers)).or_default();
         granted.push((link.term, i64::from(link.units.get())));
-        let granted = &self.granted[&(scene.actor, link.holder)];
-        let Some(most) = self.quota(scene.actor, link.holder) else { return Ok(()) };
+        let granted = &self.granted[&(scene.actor, answers)];
+        let Some(most) = self.quota(scene.actor, answers) else { return Ok(()) };
         let starts = granted.iter().map(|(term, _)| term.start());
         let held = |t| granted.iter().filter(|(term, _)| term.contains(t)).map(|(_, n)| n).sum();
         let inside = starts.filter(|start| link.term.contains(*start));
         let held: i64 = inside.map(held).max().unwrap_or(0);
         tally.check(held <= i64::from(most), || {
-            format!("{} grants {held} units to a guest with a quota of {most}", scene.name())
+            format!("{} grants {held} units to a peer with a quota of {most}", scene.name())
         })
     }
 
@@ -64,7 +84,8 @@ impl Checker {
         let broker = scene.model.brokers.get(&scene.actor);
         let cut = broker.and_then(|broker| broker.cut.get(&what.link));
         let (Some(cut), Some(term)) = (cut, what.term.from(scene.at)) else { return };
-        let granted = self.granted.entry((scene.actor, cut.request.origin)).or_default();
+        let answers = self.answers(scene.actor, cut.request);
+        let granted = self.granted.entry((scene.actor, answers)).or_default();
         granted.push((term, -i64::from(what.units.get())));
     }
 }
@@ -102,13 +123,23 @@ impl Check for Checker {
                 Ok(())
             }
             broker::Fact::TicketsCut(fact) => {
-                fact.tickets.iter().try_for_each(|(_, ticket)| self.grants(scene, ticket, tally))
+                let mut tickets = fact.tickets.iter().map(|(_, ticket)| (fact.request, ticket));
+                tickets.try_for_each(|ticket| self.grants(scene, ticket, tally))
             }
             broker::Fact::ReceiptTaken(fact) => {
                 self.returned(scene, &fact.receipt);
                 Ok(())
             }
+            broker::Fact::RequestHanded(fact) => {
+                self.handed(scene.actor, fact.request, &fact.handover.path);
+                Ok(())
+            }
+            broker::Fact::PortionHanded(fact) => {
+                self.handed(scene.actor, fact.request, &fact.handover.path);
+                Ok(())
+            }
             broker::Fact::Requested(fact) => {
+                self.handed.remove(&(scene.actor, fact.request.id));
                 items(scene, &fact.request, tally)?;
                 let open = scene.model.brokers.get(&scene.actor).map_or(0, |broker| broker.open);
                 within(scene, ("requests that wait", open + 1, Broker::MAX_OPEN), tally)

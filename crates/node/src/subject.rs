@@ -217,6 +217,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         | F::SharingReviewed(_)
         | F::SellingSet(_)
         | F::NeighbourSet(_)
+        | F::RelationPlanned(_)
         | F::OrderPlaced(_)
         | F::OrderEnded(_)
         | F::OrdersAdvised(_)

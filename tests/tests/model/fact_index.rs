@@ -293,6 +293,7 @@ impl FactIndex {
             | broker::Fact::SharingReviewed(_)
             | broker::Fact::SellingSet(_)
             | broker::Fact::NeighbourSet(_)
+            | broker::Fact::RelationPlanned(_)
             | broker::Fact::RequestSealed(_)
             | broker::Fact::RequestHanded(_)
             | broker::Fact::RequestPassed(_)

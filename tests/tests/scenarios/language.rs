@@ -107,7 +107,7 @@ pub const COMMANDS: &[Known] = &[
     Known { usage: "remove SITE UNIT", act: operators::remove },
     Known { usage: "reset SITE UNIT", act: operators::reset },
     Known {
-        usage: "quota BROKER GUEST|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [holds=N] [rate=N]",
+        usage: "quota BROKER GUEST|BROKER|each [units=N] [unit-hours=N] [period=SPAN] [open=N] [holds=N] [rate=N]",
         act: quota,
     },
     Known {
@@ -132,8 +132,14 @@ pub const COMMANDS: &[Known] = &[
         usage: "service blacklist GUEST SERVICE SITE/UNIT [for=SPAN]",
         act: services::blacklist,
     },
-    Known { usage: "invite NAME site|broker|guest [holds=SPAN] [called=NAME]", act: peers::invite },
-    Known { usage: "join NAME INVITER NUMBER [called=NAME]", act: peers::join },
+    Known {
+        usage: "invite NAME site|broker|guest [holds=SPAN] [called=NAME] [as=share|forward [limit=N]]",
+        act: peers::invite,
+    },
+    Known {
+        usage: "join NAME INVITER NUMBER [called=NAME] [as=share|forward [limit=N]]",
+        act: peers::join,
+    },
     Known { usage: "allow NAME PEER all|nothing", act: peers::allow },
     Known { usage: "forget NAME PEER", act: peers::forget },
     Known { usage: "keys rotate NAME", act: keys::rotate },
@@ -600,8 +606,7 @@ fn take(world: &mut World, args: &mut Args) -> Result<(), Bad> {
 fn quota(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let who = of_role(world, &args.next("the broker")?, Role::Broker)?;
     let guest = args.next("the guest")?;
-    let whose =
-        if guest == "each" { None } else { Some(of_role(world, &guest, Role::ServiceManager)?) };
+    let whose = if guest == "each" { None } else { Some(world.index(&guest)?) };
     let quota = Quota {
         units: args.number_option("units")?,
         unit_hours: args.number_option("unit-hours")?,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tenure_core::actor::common::CommonFact;
-use tenure_core::actor::invitations::PeerCommand;
+use tenure_core::actor::invitations::{PeerCommand, Relation};
 use tenure_core::actor::{Actor as _, Role};
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::model::identity::ActorId;
@@ -86,7 +86,8 @@ pub fn invite(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     let holds = args.span_option("holds")?.unwrap_or(Span::HOUR);
     let called = called(args)?;
     let address = "192.0.2.1:7400".to_owned();
-    hand(world, who, PeerCommand::Invite { joiner, called, may: None, holds, address });
+    let relation = relation(args)?;
+    hand(world, who, PeerCommand::Invite { joiner, called, may: None, holds, address, relation });
     Ok(())
 }
 
@@ -105,7 +106,9 @@ pub fn join(world: &mut World, args: &mut Args) -> Result<(), Bad> {
     });
     let made = made.ok_or_else(|| format!("{} has made no invitation {number}", inviter.name))?;
     let invitation = Box::new(inviter.actor().sign_invitation(made));
-    hand(world, who, PeerCommand::Join { invitation, called, may: None, reached_at: None });
+    let relation = relation(args)?;
+    let join = PeerCommand::Join { invitation, called, may: None, reached_at: None, relation };
+    hand(world, who, join);
     Ok(())
 }
 
@@ -136,6 +139,18 @@ fn two(world: &World, args: &mut Args) -> Result<(usize, ActorId), Bad> {
     let who = world.index(&args.next("the actor")?)?;
     let peer = world.index(&args.next("its peer")?)?;
     Ok((who, world.participants[peer].id))
+}
+
+/// What a broker does for the other one, as `as=share` or `as=forward`, and for how many units at most.
+fn relation(args: &mut Args) -> Result<Option<Relation>, Bad> {
+    let units = args.option("limit").map(|limit| limit.parse().map_err(|_| "`limit` is a number"));
+    let units = units.transpose()?;
+    match args.option("as").as_deref() {
+        None => Ok(None),
+        Some("share") => Ok(Some(Relation::Share { units })),
+        Some("forward") => Ok(Some(Relation::Forward { units })),
+        Some(other) => Err(format!("`{other}` is neither `share` nor `forward`")),
+    }
 }
 
 fn called(args: &mut Args) -> Result<Option<Name>, Bad> {

@@ -1,8 +1,9 @@
 //! What brokers share with each other, brokers that are drained, and requests that brokers pass on.
 
 use tenure_core::actor::Role;
+use tenure_core::actor::invitations::{Newcomer, Relation};
 use tenure_core::broker::Command as BrokerCommand;
-use tenure_core::broker::facts::{self as broker, NeighbourSet, SharingSet};
+use tenure_core::broker::facts::{self as broker, NeighbourSet, RelationPlanned, SharingSet};
 use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach};
 use tenure_core::broker::machine::Tickets;
 use tenure_core::broker::sharing::Sharing;
@@ -83,6 +84,7 @@ pub fn describe(names: &Names, fact: &broker::Fact) -> Option<String> {
             format!("for {}, cut from {}", names.actor(fact.with), names.delegation(fact.from, 0))
         }
         Fact::NeighbourSet(fact) => agreed(names, fact),
+        Fact::RelationPlanned(fact) => planned(names, fact),
         Fact::RequestSealed(fact) => {
             let Reach { hops, asks } = fact.reach;
             format!("{}, {hops} times and to {asks} brokers", names.request(fact.request))
@@ -168,6 +170,21 @@ pub fn portion_outcome(names: &Names, outcome: &PortionOutcome) -> String {
         PortionOutcome::Granted(all) => granted(names, all),
         PortionOutcome::Refused(why) => refusal(names, why),
         PortionOutcome::Seen => "seen".to_owned(),
+    }
+}
+
+fn planned(names: &Names, fact: &RelationPlanned) -> String {
+    let who = match fact.newcomer {
+        Newcomer::Invited(number) => format!("who comes with invitation {number}"),
+        Newcomer::Inviter(id) => names.actor(id),
+    };
+    let most =
+        |units: Option<u32>| units.map_or_else(String::new, |units| format!(", at most {units}"));
+    match fact.relation {
+        Relation::Share { units } => format!("shares with {who}{}", most(units)),
+        Relation::Forward { units } => {
+            format!("forwards to {who}, takes what is passed on{}", most(units))
+        }
     }
 }
 

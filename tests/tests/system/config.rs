@@ -61,7 +61,7 @@ fn every_key_is_explained_and_nothing_else() {
     let service = declared("crates/core/src/service/definition.rs", "Definition");
     keys.extend(service.iter().map(|key| format!("service-manager.NAME.service.SERVICE.{key}")));
     let quota = declared("crates/core/src/broker/quota.rs", "Quota");
-    keys.extend(quota.iter().map(|key| format!("broker.NAME.quota.SERVICE-MANAGER.{key}")));
+    keys.extend(quota.iter().map(|key| format!("broker.NAME.quota.PEER.{key}")));
     let between = "crates/config/src/forwarding.rs";
     let peer = declared(between, "RawBrokerPeer");
     keys.extend(peer.iter().map(|key| format!("broker.NAME.peer.BROKER.{key}")));

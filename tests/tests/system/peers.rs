@@ -131,6 +131,62 @@ fn an_invitation_is_taken_once_by_the_right_actor_and_in_time() {
     refused(&first, "peer invite --role broker", 2, "takes no connections");
 }
 
+/// A broker with a site of its own in one process, which takes connections.
+fn lab(broker: &str, site: &str, units: u32) -> Deployment {
+    listening(&format!("[broker.{broker}]\n[site.{site}]\nunits = {units}\n"))
+}
+
+#[test]
+fn labs_at_work_get_a_common_master_by_two_lines_and_lose_no_lease() {
+    let guest = "[service-manager.guest]\n";
+    let first = listening(&format!("[broker.lab-a]\n[site.north]\nunits = 3\n{guest}"));
+    let second = lab("lab-b", "south", 3);
+    let campus = listening(&format!("[broker.campus]\n{guest}"));
+    first.json("lease request 1 node --for 1h --wait");
+    // One lab shares with who comes, the other one with who has invited it.
+    let line = invited(&first, "--of lab-a --as share --limit 2");
+    campus.json(&format!("peer join {line} --wait"));
+    let line = invited(&campus, "--of campus --role broker");
+    second.json(&format!("peer join {line} --as share --limit 2 --wait"));
+    eventually(DEADLINE, "what both labs lend", || {
+        let routes = campus.json("broker routes campus");
+        let lent = |route: &Value| route["kind"] == "borrowed" && route["entries"][0]["free"] == 2;
+        (routes.as_array()?.iter().filter(|route| lent(route)).count() == 2).then_some(())
+    });
+    let leases = campus.json("lease request 4 node --for 30m --broker campus --wait");
+    let units = leases.as_array().into_iter().flatten().map(|lease| lease["units"].as_u64());
+    assert_eq!(units.map(Option::unwrap_or_default).sum::<u64>(), 4);
+    assert_eq!(first.json("lease list")[0]["state"], "active");
+}
+
+#[test]
+fn two_brokers_forward_to_each_other_by_one_line_within_a_quota() {
+    let guest = "[service-manager.guest]\n";
+    let here = listening(&format!("[broker.here]\n{guest}"));
+    let there = lab("there", "alpha", 4);
+    let line = invited(&there, "--of there --as forward --limit 2");
+    here.json(&format!("peer join {line} --as forward --wait"));
+    let terms = |of: &Deployment, broker: &str| {
+        let routes = of.json(&format!("broker routes {broker}"));
+        let peer = routes.as_array()?.iter().find(|route| route["kind"] == "peer")?;
+        Some(peer["agreed"].clone())
+    };
+    let both = |agreed: &Value| agreed["forward"] == true && agreed["accept"] == true;
+    eventually(DEADLINE, "what is agreed", || {
+        let (mine, its) = (terms(&here, "here")?, terms(&there, "there")?);
+        (both(&mine) && both(&its) && its["most_units"] == 2).then_some(())
+    });
+    here.json("lease request 2 node --for 30m --wait --timeout 1m");
+    refused(&here, "lease request 1 node --for 30m --wait --timeout 20s", 75, "a quota of 2 units");
+    let quotas = there.json("broker quota list there").to_string();
+    assert!(quotas.contains("\"peer\":\"here\""), "{quotas}");
+    // Only brokers do that, and only for brokers.
+    refused(&there, "peer invite --of alpha --as share", 2, "only a broker shares");
+    refused(&there, "peer invite --of there --role service-manager --as share", 2, "nothing is");
+    refused(&there, "peer invite --of there --as lend", 2, "write share or forward");
+    refused(&there, "peer invite --of there --role broker --limit 2", 2, "--as");
+}
+
 #[test]
 fn an_invitation_is_taken_once_though_both_sides_are_killed_between_steps() {
     let mut broker = listening("[broker.exchange]\n");

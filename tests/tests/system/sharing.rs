@@ -96,13 +96,21 @@ fn a_drained_campus_sells_nothing_and_its_leases_go_on() {
 fn routes_show_what_a_neighbour_has_of_what_is_asked_for() {
     let deployment = deployment();
     let unknown = deployment.json("broker forward lab-a lab-b");
-    assert_eq!(unknown[0]["state"], "unknown");
+    assert_eq!(unknown[0]["agreed"]["state"], "unknown");
     deployment.json("broker accept lab-b lab-a");
     // Of its four units lab-b has shared three.
-    let route = |wanted: &str| deployment.json(&format!("broker routes lab-a{wanted}"))[0].clone();
+    let routes = |wanted: &str| {
+        let routes = deployment.json(&format!("broker routes lab-a{wanted}"));
+        routes.as_array().cloned().unwrap_or_default()
+    };
+    let route = |wanted: &str| {
+        let mut all = routes(wanted).into_iter();
+        all.find(|route| route["kind"] == "peer").unwrap_or_default()
+    };
     eventually(DEADLINE, "a unit that is advertised", || {
         let route = route("");
-        let units = json!([route["state"], route["hops"], route["entries"][0]["free"]]);
+        let state = &route["agreed"]["state"];
+        let units = json!([state, route["hops"], route["entries"][0]["free"]]);
         units == json!(["live", 1, 1])
     });
     for (wanted, hops, entries) in [
@@ -116,6 +124,21 @@ fn routes_show_what_a_neighbour_has_of_what_is_asked_for() {
         let shown = (&route["hops"], route["entries"].as_array().map(Vec::len));
         assert_eq!(shown, (&hops, Some(entries)), "{wanted}: {route}");
     }
+    // What it has itself stands beside that.
+    let kinds = |wanted: &str| routes(wanted).iter().map(|route| route["kind"].clone()).collect();
+    let kinds: [Vec<Value>; 3] = ["", " --for node", " --for disk"].map(kinds);
+    assert_eq!(kinds, [vec!["own", "lent", "peer"], vec!["own", "lent", "peer"], vec!["peer"]]);
+    let own = &routes("")[0];
+    assert_eq!(
+        json!([own["with"], own["hops"], own["entries"][0]["free"]]),
+        json!(["north", 0, 1])
+    );
+    let borrowed = deployment.json("broker routes campus");
+    let lenders = borrowed.as_array().into_iter().flatten().map(|of| [&of["kind"], &of["with"]]);
+    assert_eq!(
+        json!(lenders.collect::<Vec<_>>()),
+        json!([["borrowed", "lab-a"], ["borrowed", "lab-b"]])
+    );
     let wrong = deployment.tenure("broker routes --for '2 node where'");
     assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
 }

@@ -152,7 +152,7 @@ pub(crate) fn broker(command: &BrokerCommand, console: &mut Console<'_>) -> Resu
 
 /// `tenure broker quota ...`
 fn quota(command: &QuotaCommand, console: &mut Console<'_>) -> Result<(), Error> {
-    let whose = |manager: &Name| (manager.as_str() != EACH).then(|| manager.clone());
+    let whose = |peer: &Name| (peer.as_str() != EACH).then(|| peer.clone());
     let (endpoint, request) = match command {
         QuotaCommand::List { endpoint, broker } => {
             let all = Request::Quotas { broker: broker.clone() };
@@ -162,7 +162,7 @@ fn quota(command: &QuotaCommand, console: &mut Console<'_>) -> Result<(), Error>
         QuotaCommand::Set {
             endpoint,
             broker,
-            manager,
+            peer,
             units,
             unit_hours,
             period,
@@ -178,12 +178,12 @@ fn quota(command: &QuotaCommand, console: &mut Console<'_>) -> Result<(), Error>
                 holds: *holds,
                 requests_per_second: *requests_per_second,
             };
-            let (broker, manager) = (broker.clone(), whose(manager));
-            (endpoint, Request::SetQuota { broker, manager, quota: Some(quota) })
+            let (broker, peer) = (broker.clone(), whose(peer));
+            (endpoint, Request::SetQuota { broker, peer, quota: Some(quota) })
         }
-        QuotaCommand::Clear { endpoint, broker, manager } => {
-            let (broker, manager) = (broker.clone(), whose(manager));
-            (endpoint, Request::SetQuota { broker, manager, quota: None })
+        QuotaCommand::Clear { endpoint, broker, peer } => {
+            let (broker, peer) = (broker.clone(), whose(peer));
+            (endpoint, Request::SetQuota { broker, peer, quota: None })
         }
     };
     let quotas: Vec<QuotaView> = ask_change(endpoint, &request)?;
@@ -382,13 +382,13 @@ impl print::Row for NeedView {
 
 impl print::Row for QuotaView {
     const COLUMNS: &'static [&'static str] =
-        &["broker", "manager", "units", "unit-hours", "period", "open", "per second", "set by"];
+        &["broker", "peer", "units", "unit-hours", "period", "open", "per second", "set by"];
 
     fn cells(&self) -> Vec<String> {
         let none = || "-".to_owned();
         vec![
             self.broker.clone(),
-            self.manager.clone(),
+            self.peer.clone(),
             of(self.units, self.most_units),
             of(self.unit_hours, self.most_unit_hours),
             self.period.map_or_else(none, |period| period.to_string()),

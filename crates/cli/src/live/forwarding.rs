@@ -6,7 +6,9 @@ use std::str::FromStr;
 use clap::Args;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
-use tenure_node::api::{AcceptRequest, EntryView, NeighbourRequest, NeighbourView, Request};
+use tenure_node::api::{
+    AcceptRequest, AgreementView, EntryView, NeighbourRequest, Request, RouteKind, RouteView,
+};
 
 use super::args::{Change, Endpoint};
 use super::demand::demand;
@@ -57,7 +59,7 @@ pub(crate) struct AcceptArgs {
     stop: bool,
 }
 
-/// List with which brokers requests are passed on, and which free units these advertise.
+/// List which units a broker has: its own, what is lent, and what its neighbours advertise.
 #[derive(Args, Debug)]
 #[command(after_help = ROUTES)]
 pub(crate) struct RoutesArgs {
@@ -102,7 +104,7 @@ pub(super) fn accept(args: &AcceptArgs, console: &mut Console<'_>) -> Result<(),
 }
 
 fn set(request: NeighbourRequest, to: &Change, console: &mut Console<'_>) -> Result<(), Error> {
-    let all: Vec<NeighbourView> = ask_change(to, &Request::SetNeighbour(Box::new(request)))?;
+    let all: Vec<RouteView> = ask_change(to, &Request::SetNeighbour(Box::new(request)))?;
     print::rows(&all, to.output, NONE, console)
 }
 
@@ -110,52 +112,70 @@ fn set(request: NeighbourRequest, to: &Change, console: &mut Console<'_>) -> Res
 pub(super) fn list(args: &RoutesArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let wanted = args.wanted.as_ref().map(|words| demand(std::slice::from_ref(words), None));
     let wanted = wanted.transpose()?.map(|demand| demand.to_string());
-    let request = Request::Neighbours { broker: args.broker.clone(), demand: wanted };
-    let all: Vec<NeighbourView> = ask(&args.endpoint.data, &request)?;
+    let request = Request::Routes { broker: args.broker.clone(), demand: wanted };
+    let all: Vec<RouteView> = ask(&args.endpoint.data, &request)?;
     print::rows(&all, args.endpoint.output, NONE, console)
 }
 
-const NONE: &str = "no requests are passed on";
+const NONE: &str = "no units, and no neighbours";
 
-impl print::Row for NeighbourView {
+impl print::Row for RouteView {
     const COLUMNS: &'static [&'static str] =
-        &["broker", "with", "forwards", "accepts", "passed", "state", "hops", "free"];
+        &["broker", "kind", "with", "units", "hops", "state", "terms"];
 
     fn cells(&self) -> Vec<String> {
         let none = || "-".to_owned();
+        let state = self.agreed.as_ref().and_then(|agreed| agreed.state.clone());
         vec![
             self.broker.clone(),
+            self.kind.word().to_owned(),
             self.with.clone(),
-            if self.forward { "yes" } else { "no" }.to_owned(),
-            accepts(self),
-            self.passed.to_string(),
-            self.state.clone().unwrap_or_else(none),
+            Some(units(self)).filter(|units| !units.is_empty()).unwrap_or_else(none),
             self.hops.map_or_else(none, |hops| hops.to_string()),
-            Some(free(&self.entries)).filter(|free| !free.is_empty()).unwrap_or_else(none),
+            state.unwrap_or_else(none),
+            match (&self.agreed, &self.until) {
+                (Some(agreed), _) => terms(agreed),
+                (None, until) => format!("until {}", until.clone().unwrap_or_else(none)),
+            },
         ]
     }
 }
 
-/// What is accepted: types, and the longest term.
-fn accepts(view: &NeighbourView) -> String {
-    if !view.accept {
-        return "no".to_owned();
+/// What is agreed with a neighbour: whether requests are passed on to it, and which of its own are taken.
+fn terms(agreed: &AgreementView) -> String {
+    let mut terms = Vec::new();
+    if agreed.forward {
+        terms.push("forwards".to_owned());
     }
-    let types = Some(view.types.join(" ")).filter(|types| !types.is_empty());
-    let types = types.unwrap_or_else(|| "any".to_owned());
-    view.longest.map_or_else(|| types.clone(), |longest| format!("{types} for {longest}"))
+    if agreed.passed > 0 {
+        terms.push(format!("{} asked", agreed.passed));
+    }
+    if agreed.accept {
+        let types = Some(agreed.types.join(" ")).filter(|types| !types.is_empty());
+        let most = agreed.most_units.map(|most| format!("{most} "));
+        let longest = agreed.longest.map(|longest| format!(" for {longest}"));
+        let types = types.unwrap_or_else(|| "any".to_owned());
+        let (most, longest) = (most.unwrap_or_default(), longest.unwrap_or_default());
+        terms.push(format!("takes {most}{types}{longest}"));
+    }
+    if terms.is_empty() { "none".to_owned() } else { terms.join(", ") }
 }
 
-/// How many free units of each type are advertised, wherever they are.
-fn free(entries: &[EntryView]) -> String {
-    let mut sums = BTreeMap::<&str, Option<u32>>::new();
-    for entry in entries {
-        let sum = sums.entry(&entry.resource).or_insert(Some(0));
-        *sum = sum.zip(entry.free).map(|(one, other)| one.saturating_add(other));
+/// How many units of each type there are, or are free, wherever they are.
+fn units(route: &RouteView) -> String {
+    let mut sums = BTreeMap::<&str, (Option<u32>, u32)>::new();
+    for EntryView { resource, free, units, .. } in &route.entries {
+        let (frees, all) = sums.entry(resource).or_insert((Some(0), 0));
+        *frees = frees.zip(*free).map(|(one, other)| one.saturating_add(other));
+        *all = all.saturating_add(units.unwrap_or(0));
     }
-    let sums = sums.into_iter().map(|(resource, free)| match free {
-        Some(free) => format!("{free} {resource}"),
-        None => format!("some {resource}"),
+    let sums = sums.into_iter().map(|(resource, (free, all))| match (route.kind, free) {
+        (RouteKind::Own | RouteKind::Borrowed, Some(free)) => {
+            format!("{free} of {all} {resource}")
+        }
+        (RouteKind::Lent, _) => format!("{all} {resource}"),
+        (_, Some(free)) => format!("{free} {resource}"),
+        (_, None) => format!("some {resource}"),
     });
     sums.collect::<Vec<_>>().join(", ")
 }

@@ -7,7 +7,10 @@ use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::wire::invitation::{Permission, Permissions};
-use tenure_node::api::{InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView, Request};
+use tenure_node::api::{
+    InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView, RelationKind,
+    RelationRequest, Request,
+};
 
 use super::args::{Change, Endpoint, Output};
 use super::{ask, ask_change, duration, print};
@@ -59,12 +62,14 @@ The line works once, until it expires, for the first actor that presents it. Any
 
 Examples:
   tenure peer invite --role service-manager
-  tenure peer invite --of exchange --role site-authority --name lab --expires 10m";
+  tenure peer invite --of exchange --role site-authority --name lab --expires 10m
+  tenure peer invite --of lab-a --as share --limit 8";
 
 const JOINED: &str = "\
 Examples:
   tenure peer join tenure-invitation-1:2b1f… --wait
-  tenure peer join tenure-invitation-1:2b1f… --name exchange2";
+  tenure peer join tenure-invitation-1:2b1f… --name exchange2
+  tenure peer join tenure-invitation-1:2b1f… --as forward --limit 4";
 
 const SET: &str = "\
 Examples:
@@ -82,8 +87,8 @@ pub(crate) struct Invite {
     #[command(flatten)]
     endpoint: Change,
     /// The role of the actor to invite
-    #[arg(long, value_parser = role)]
-    role: Role,
+    #[arg(long, value_parser = role, required_unless_present = "kind")]
+    role: Option<Role>,
     /// The inviting actor [default: the only actor]
     #[arg(long, value_name = "ACTOR")]
     of: Option<Name>,
@@ -95,6 +100,35 @@ pub(crate) struct Invite {
     /// How long the line works
     #[arg(long, value_name = "LENGTH", default_value = "1h")]
     expires: Span,
+    #[command(flatten)]
+    relation: RelationArgs,
+}
+
+/// What a broker does for another one.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct RelationArgs {
+    /// What this broker does for the other one from then on: `share` its units, or `forward` requests and take those
+    /// that the other forwards
+    #[arg(long = "as", id = "kind", value_name = "WHAT", value_parser = kind)]
+    kind: Option<RelationKind>,
+    /// Of each type at most so many units are shared; requests that the other forwards get at most so many units at a
+    /// time
+    #[arg(long, value_name = "UNITS", requires = "kind")]
+    limit: Option<u32>,
+}
+
+impl RelationArgs {
+    fn request(self) -> Option<RelationRequest> {
+        self.kind.map(|kind| RelationRequest { kind, limit: self.limit })
+    }
+}
+
+fn kind(word: &str) -> Result<RelationKind, String> {
+    match word {
+        "share" => Ok(RelationKind::Share),
+        "forward" => Ok(RelationKind::Forward),
+        _ => Err("write share or forward".to_owned()),
+    }
 }
 
 #[derive(Args, Debug)]
@@ -111,6 +145,8 @@ pub(crate) struct Join {
     name: Option<Name>,
     #[command(flatten)]
     may: May,
+    #[command(flatten)]
+    relation: RelationArgs,
     /// Wait for the answer
     #[arg(long)]
     wait: bool,
@@ -246,10 +282,12 @@ pub(crate) fn peer(command: &PeerCommand, console: &mut Console<'_>) -> Result<(
 fn invite(args: &Invite, console: &mut Console<'_>) -> Result<(), Error> {
     let request = Request::Invite(Box::new(InviteRequest {
         of: args.of.clone(),
-        role: args.role,
+        // Only brokers share, and forward to each other.
+        role: args.role.unwrap_or(Role::Broker),
         name: args.name.clone(),
         may: args.may.permissions(),
         expires: Some(args.expires),
+        relation: args.relation.request(),
     }));
     let view: InvitationView = ask_change(&args.endpoint, &request)?;
     if args.endpoint.output == Output::Table {
@@ -264,6 +302,7 @@ fn join(args: &Join) -> Result<Vec<PeerView>, Error> {
         of: args.of.clone(),
         name: args.name.clone(),
         may: args.may.permissions(),
+        relation: args.relation.request(),
     }));
     let mut peers: Vec<PeerView> = ask_change(&args.endpoint, &request)?;
     if !args.wait {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::clocks::ClocksApart;
 use crate::actor::effect::{Effect, EffectId, Output};
-use crate::actor::invitations::PeerKeeper as _;
+use crate::actor::invitations::{Newcomer, PeerKeeper as _, Relation};
 use crate::actor::joined::PeerBook;
 use crate::actor::keys::KeyHolder as _;
 use crate::actor::order::{Order, Orders};
@@ -257,6 +257,23 @@ pub(crate) trait CommonActor: Emit<Fact: From<CommonFact>> + Sized {
 
     /// What would be lost if a peer were removed, in words.
     fn ties_with(&self, now: Time, peer: ActorId) -> Option<String>;
+
+    /// Journals what it will do for a newcomer, if it is asked to do anything. Only brokers are.
+    fn plan_relation(
+        &mut self,
+        _: Time,
+        _: (Newcomer, Option<Relation>),
+        _: &mut Output<Self::Fact>,
+    ) {
+    }
+
+    /// Why it cannot do this for a newcomer, if so.
+    ///
+    /// # Errors
+    /// Only a broker can, for a broker.
+    fn can_plan(&self, _: Relation) -> Result<(), String> {
+        Err("only a broker shares with another broker, and passes requests on to it".to_owned())
+    }
 
     /// Whether it keeps what another actor states about its keys.
     fn keeps_keys_of(&self, actor: ActorId) -> bool {

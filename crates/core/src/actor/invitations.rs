@@ -3,6 +3,8 @@
 //! The inviter signs an invitation and journals it. Its holder asks to join until it is answered. The
 //! inviter takes the first one that comes, once, while the invitation holds.
 
+use serde::{Deserialize, Serialize};
+
 use crate::actor::common::{
     CommonActor, CommonFact, InvitationAnswered, InvitationMade, InvitationTaken, PeerChanged,
     PeerJoined, PeerObligation, PeerRemoved,
@@ -22,6 +24,31 @@ use crate::wire::message::{Join, Message};
 /// The longest that an invitation holds.
 pub const MAX_HOLDS: Span = Span::DAY.times(30);
 
+/// What a broker does for another one once they are peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Relation {
+    /// It shares its units: of each type at most so many, if there is a number.
+    Share {
+        /// The number.
+        units: Option<u32>,
+    },
+    /// It passes on to it requests that it cannot meet, and takes those of its guests: for at most so many units at a
+    /// time, if there is a number.
+    Forward {
+        /// The number.
+        units: Option<u32>,
+    },
+}
+
+/// Who is yet to become a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Newcomer {
+    /// Who comes with the invitation of this number.
+    Invited(u64),
+    /// Who has invited.
+    Inviter(ActorId),
+}
+
 /// A command about the peers of an actor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PeerCommand {
@@ -37,6 +64,8 @@ pub enum PeerCommand {
         holds: Span,
         /// Where the actor is dialled.
         address: String,
+        /// What a broker does for the broker that comes.
+        relation: Option<Relation>,
     },
     /// Who has invited becomes a peer.
     Join {
@@ -48,6 +77,8 @@ pub enum PeerCommand {
         may: Option<Permissions>,
         /// Where the actor is dialled, if it is.
         reached_at: Option<String>,
+        /// What a broker does for the broker that has invited it.
+        relation: Option<Relation>,
     },
     /// A peer by invitation is dialled elsewhere, or may do something else.
     Change {
@@ -78,11 +109,21 @@ pub(crate) trait PeerKeeper: CommonActor {
         out: &mut Output<Self::Fact>,
     ) -> Result<(), String> {
         let fact = match command {
-            PeerCommand::Invite { joiner, called, may, holds, address } => {
-                self.invite(now, (joiner, called), may, (holds, address))?.into()
+            PeerCommand::Invite { joiner, called, may, holds, address, relation } => {
+                self.can_relate(relation, joiner)?;
+                let made = self.invite(now, (joiner, called), may, (holds, address))?;
+                let newcomer = Newcomer::Invited(made.invitation.number);
+                self.emit_common(now, made, out);
+                self.plan_relation(now, (newcomer, relation), out);
+                return Ok(());
             }
-            PeerCommand::Join { invitation, called, may, reached_at } => {
-                self.take_invitation(now, *invitation, (called, may), reached_at)?.into()
+            PeerCommand::Join { invitation, called, may, reached_at, relation } => {
+                self.can_relate(relation, invitation.invitation.role)?;
+                let newcomer = Newcomer::Inviter(invitation.invitation.inviter);
+                let taken = self.take_invitation(now, *invitation, (called, may), reached_at)?;
+                self.emit_common(now, taken, out);
+                self.plan_relation(now, (newcomer, relation), out);
+                return Ok(());
             }
             PeerCommand::Change { peer, address, may } => {
                 let joined = self.joined_peer(peer)?;
@@ -102,6 +143,15 @@ pub(crate) trait PeerKeeper: CommonActor {
         };
         self.emit_common(now, fact, out);
         Ok(())
+    }
+
+    /// Refuses what cannot be done for an actor of a role.
+    fn can_relate(&self, relation: Option<Relation>, with: Role) -> Result<(), String> {
+        let Some(relation) = relation else { return Ok(()) };
+        if with != Role::Broker {
+            return Err(format!("nothing is shared with a {with}, and nothing forwarded to it"));
+        }
+        self.can_plan(relation)
     }
 
     /// The peer by invitation.

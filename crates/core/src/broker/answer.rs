@@ -59,7 +59,7 @@ impl Broker {
                 self.check_extensions(&request, &allocation.parts)?;
                 let parts = self.parts_of(&request, &allocation, &mut Drafts::new())?;
                 let units: Vec<_> = parts.iter().map(Part::booked).collect();
-                if let Some(quota) = self.state.quotas.exceeded(id.origin, &units, now) {
+                if let Some(quota) = self.state.quotas.exceeded(self.answers_for(id), &units, now) {
                     self.refuse(now, id, quota, reason, out);
                     return Ok(());
                 }
@@ -135,8 +135,9 @@ impl Broker {
         out: &mut Output,
     ) -> Result<(), String> {
         let id = request.id;
-        let held = self.usage_of(id.origin).held;
-        if let Some(refusal) = self.state.quotas.no_more_held(id.origin, held) {
+        let answers = self.answers_for(id);
+        let held = self.usage_of(answers).held;
+        if let Some(refusal) = self.state.quotas.no_more_held(answers, held) {
             self.refuse(now, id, refusal, reason, out);
             return Ok(());
         }
@@ -151,7 +152,7 @@ impl Broker {
             all.push(self.parts_of(request, offer, &mut drafts)?);
         }
         let units: Vec<_> = all.iter().flatten().map(Part::booked).collect();
-        if let Some(quota) = self.state.quotas.exceeded(id.origin, &units, now) {
+        if let Some(quota) = self.state.quotas.exceeded(self.answers_for(id), &units, now) {
             self.refuse(now, id, quota, reason, out);
             return Ok(());
         }

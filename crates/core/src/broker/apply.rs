@@ -7,6 +7,7 @@ use super::{Broker, Cause, Holding, IssuedTicket, Obligation, Record, Timer, Wan
 use crate::actor::common::CommonActor as _;
 use crate::actor::fact::BadFact;
 use crate::broker::facts::{DelegationTaken, Fact, QuotaSet};
+use crate::broker::forwarding::Route;
 use crate::broker::machine::{Event, State};
 use crate::broker::orders::OrderEvent;
 use crate::model::codec::encode;
@@ -28,7 +29,7 @@ impl Broker {
             Fact::DelegationEnded(fact) => self.delegation_ended(at, fact.delegation),
             Fact::Requested(fact) => {
                 self.state.quotas.asked(fact.request.id.origin, at);
-                self.requested(&fact.request);
+                self.requested(&fact.request, None);
             }
             Fact::QuotaSet(fact) => self.quota_set(fact),
             Fact::TicketsCut(fact) => {
@@ -51,7 +52,10 @@ impl Broker {
             }
             Fact::ReclaimBegun(fact) => self.reclaim_begun(at, fact.ticket),
             Fact::ReclaimEnded(fact) => self.settle_reclaim(fact.ticket),
-            Fact::Common(fact) => self.apply_common(at, fact),
+            Fact::Common(fact) => {
+                self.apply_common(at, fact);
+                self.begin_relation(at, fact);
+            }
             Fact::Revised(fact) => self.revised(at, fact)?,
             Fact::ReceiptTaken(fact) => match self.issued_number(fact.receipt.what.link) {
                 Some(number) => self.issued_came_back(at, number, fact),
@@ -95,6 +99,7 @@ impl Broker {
             }
             Fact::RecallTold(fact) => self.recall_told(at, fact),
             Fact::NeighbourSet(fact) => self.neighbour_set(fact),
+            Fact::RelationPlanned(fact) => self.relation_planned(fact),
             Fact::RequestSealed(fact) => self.request_sealed(at, fact),
             Fact::RequestHanded(fact) => self.request_handed(at, fact),
             Fact::RequestPassed(fact) => self.request_passed(at, fact)?,
@@ -164,16 +169,20 @@ impl Broker {
     }
 
     /// What is held already counts from the first quota on.
-    fn quota_set(&mut self, fact: &QuotaSet) {
+    pub(super) fn quota_set(&mut self, fact: &QuotaSet) {
         let counted = self.state.quotas.any();
         self.state.quotas.set(fact.whose, fact.quota, fact.by);
         if counted != self.state.quotas.any() {
-            let held = self.state.ledger.charged();
-            self.state.quotas.recount(held.map(|(link, term, units)| (link.holder, term, units)));
+            let issued = &self.state.issued;
+            let held = self.state.ledger.charged().map(|(link, term, units)| {
+                let ticket = issued.get(&link.hash());
+                (ticket.map_or(link.holder, |ticket| ticket.answers), term, units)
+            });
+            self.state.quotas.recount(held);
         }
     }
 
-    pub(super) fn requested(&mut self, request: &Request) {
+    pub(super) fn requested(&mut self, request: &Request, route: Option<Route>) {
         let came_at = self.base.position;
         let shared = Arc::new(request.clone());
         let state = State::Open { request: Arc::clone(&shared), waiting: None };
@@ -185,12 +194,13 @@ impl Broker {
             answer_by: request.answer_by.min(request.last_end()),
             expires_at: request.remembered_until().plus(self.base.margin()),
             answered: None,
-            route: None,
+            route,
         };
+        let answers = record.handed_by().unwrap_or(request.id.origin);
         self.state.timers.set(Timer::Request(request.id), Some(record.answer_by));
         self.state.open.insert(came_at, request.id);
         self.index.opened(came_at, shared);
-        let usage = self.state.of_each.entry(request.id.origin).or_default();
+        let usage = self.state.of_each.entry(answers).or_default();
         usage.requests += 1;
         usage.open += 1;
         usage.bytes += record.bytes;
@@ -204,6 +214,7 @@ impl Broker {
         (request, place): (RequestId, usize),
         at: Time,
     ) {
+        let answers = self.answers_for(request);
         let links = ticket.links();
         if let [.., parent, child] = links {
             if let Some(total) = self.state.totals.get_mut(&child.resource) {
@@ -211,12 +222,12 @@ impl Broker {
                 total.add(child.term, -i64::from(child.units.get()));
             }
             self.state.ledger.enter(parent, child, at);
-            self.state.quotas.granted(request.origin, child.term, child.units.get(), at);
+            self.state.quotas.granted(answers, child.term, child.units.get(), at);
             self.state.serial =
                 if mutant!(SerialStays) { 0 } else { self.state.serial.max(child.serial) };
         }
         let since = self.held_since(ticket, request);
-        let issued = IssuedTicket::new(ticket, (request, place), since);
+        let issued = IssuedTicket::new(ticket, (request, place), since, answers);
         self.index.granted(ticket, &issued);
         self.state.issued.insert(ticket.hash(), issued);
     }
@@ -250,6 +261,7 @@ impl Broker {
     pub(super) fn moved(&mut self, id: RequestId, at: Time, event: Event) -> Result<(), BadFact> {
         let cause = Cause { position: self.base.position, at };
         let (before, was_open) = (self.counts(id), self.is_open(id));
+        let answers = self.answers_for(id);
         let was_gathered = self.request(id).and_then(State::gathered).is_some();
         self.step(id, event)?;
         let after = self.counts(id);
@@ -286,7 +298,7 @@ impl Broker {
             }
             (_, _) => {}
         }
-        let usage = self.state.of_each.entry(id.origin).or_default();
+        let usage = self.state.of_each.entry(answers).or_default();
         usage.open = usage.open + after.0 - before.0;
         usage.held = usage.held + after.1 - before.1;
         usage.bytes = usage.bytes - asked + record.bytes;
@@ -320,7 +332,9 @@ impl Broker {
     pub(super) fn credit_back(&mut self, hash: LinkHash, part: PartReturned, from: Time, at: Time) {
         let returned = self.state.ledger.give_back(hash, part, from);
         if let (Some((_, link)), Some(term)) = (self.state.ledger.entered(hash), returned) {
-            self.state.quotas.returned(link.holder, term, part.units.get(), at);
+            let issued = self.state.issued.get(&hash);
+            let answers = issued.map_or(link.holder, |ticket| ticket.answers);
+            self.state.quotas.returned(answers, term, part.units.get(), at);
             if let Some(total) = self.state.totals.get_mut(&link.resource) {
                 total.add(term, i64::from(part.units.get()));
             }
@@ -368,14 +382,15 @@ impl Broker {
         self.state.open.remove(&record.came_at);
         self.index.closed(record.came_at);
         self.index.routed(id, None);
-        if let Some(usage) = self.state.of_each.get_mut(&id.origin) {
+        let answers = record.handed_by().unwrap_or(id.origin);
+        if let Some(usage) = self.state.of_each.get_mut(&answers) {
             usage.requests -= 1;
             let (open, held) = counts(&record.state);
             usage.open -= open;
             usage.held -= held;
             usage.bytes -= record.bytes;
             if usage.requests == 0 {
-                self.state.of_each.remove(&id.origin);
+                self.state.of_each.remove(&answers);
             }
         }
         if let State::Granted { tickets, .. } | State::Returned { tickets } = &record.state {

@@ -2,8 +2,11 @@
 
 use super::delegating::Delegated;
 use super::{Broker, Holding, IssuedTicket, Obligation, Usage};
-use crate::actor::Role;
 use crate::actor::common::{CommonActor, PeerObligation};
+use crate::actor::invitations::{Newcomer, Relation};
+use crate::actor::{Emit as _, Role};
+use crate::broker::Output;
+use crate::broker::facts::RelationPlanned;
 use crate::model::codec::Hash;
 use crate::model::identity::ActorId;
 use crate::model::time::Time;
@@ -22,6 +25,21 @@ impl CommonActor for Broker {
         } else {
             self.state.pending.settle(&key);
         }
+    }
+
+    fn plan_relation(
+        &mut self,
+        now: Time,
+        (newcomer, relation): (Newcomer, Option<Relation>),
+        out: &mut Output,
+    ) {
+        if let Some(relation) = relation {
+            self.emit(now, RelationPlanned { newcomer, relation }, out);
+        }
+    }
+
+    fn can_plan(&self, relation: Relation) -> Result<(), String> {
+        self.check_relation(relation)
     }
 
     fn ties_with(&self, now: Time, peer: ActorId) -> Option<String> {
@@ -45,7 +63,8 @@ impl CommonActor for Broker {
             return Some(format!("{} of its requests are open", open.saturating_add(held)));
         }
         let out = |ticket: &&IssuedTicket| {
-            ticket.request.origin == peer && !ticket.returned && now < ticket.until
+            let of_it = ticket.answers == peer || ticket.request.origin == peer;
+            of_it && !ticket.returned && now < ticket.until
         };
         let last = self.state.issued.values().filter(out).map(|ticket| ticket.until).max();
         last.map(|until| format!("it has tickets until {until}"))

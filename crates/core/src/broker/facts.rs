@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::actor::Role;
 use crate::actor::fact::{Memo, facts};
+use crate::actor::invitations::{Newcomer, Relation};
 use crate::broker::forwarding::{Neighbour, Reach};
 use crate::broker::machine::Tickets;
 use crate::broker::orders::{OrderOutcome, UnitOrder};
@@ -361,6 +362,14 @@ facts! {
         neighbour: Option<Neighbour>,
         /// Who says so.
         by: Source,
+    }
+
+    /// This is done for another broker once it is a peer by invitation.
+    RelationPlanned = "broker.relation-planned" 1 {
+        /// Which broker.
+        newcomer: Newcomer,
+        /// What is done for it.
+        relation: Relation,
     }
 
     /// A request that came, or its revision, may be passed on: as its guest has signed it.

@@ -339,7 +339,7 @@ impl Broker {
             return self.refuse_volatile(now, from, id, Refusal::Overloaded, out);
         }
         let request = self.take_receipts(now, request, out);
-        let refusal = withdrawn.or_else(|| self.not_open(now, &request));
+        let refusal = withdrawn.or_else(|| self.not_open(now, from, &request));
         self.emit(now, Requested { request: request.clone() }, out);
         match refusal {
             Some(refusal) => {
@@ -349,15 +349,14 @@ impl Broker {
         }
     }
 
-    /// Whether there is no room for one more request of a guest.
-    pub(super) fn is_crowded(&self, now: Time, guest: ActorId) -> bool {
-        let crowded = self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(guest).has_room();
-        crowded || self.state.quotas.asks_too_fast(guest, now)
+    /// Whether there is no room for one more request that a peer answers for.
+    pub(super) fn is_crowded(&self, now: Time, from: ActorId) -> bool {
+        let crowded = self.state.open.len() >= Self::MAX_OPEN || !self.usage_of(from).has_room();
+        crowded || self.state.quotas.asks_too_fast(from, now)
     }
 
-    /// Why a request is not open to decision, if it is not.
-    pub(super) fn not_open(&self, now: Time, request: &Request) -> Option<Refusal> {
-        let from = request.id.origin;
+    /// Why a request that a peer answers for is not open to decision, if it is not.
+    pub(super) fn not_open(&self, now: Time, from: ActorId, request: &Request) -> Option<Refusal> {
         let crowded = || {
             let usage = self.usage_of(from);
             let crowded = self.state.quotas.no_more_open(from, usage.open);

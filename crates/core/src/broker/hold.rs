@@ -82,9 +82,10 @@ impl Broker {
             let what = format!("offer {} of {}", fact.offer, fact.request);
             return Err(BadFact::Missing { kind: "acceptance", what });
         }
+        let answers = self.answers_for(fact.request);
         for (place, (_, ticket)) in tickets.iter().enumerate() {
-            let issued =
-                IssuedTicket::new(ticket, (fact.request, place), ticket.bottom().term.start());
+            let since = ticket.bottom().term.start();
+            let issued = IssuedTicket::new(ticket, (fact.request, place), since, answers);
             self.state.issued.insert(ticket.hash(), issued);
             self.set_reclaim(ticket);
         }

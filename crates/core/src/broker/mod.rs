@@ -23,6 +23,7 @@ pub mod needs;
 pub mod orders;
 pub mod portions;
 pub mod quota;
+mod relation;
 mod recall;
 mod recalled;
 pub mod rules;
@@ -144,18 +145,25 @@ struct IssuedTicket {
     returned: bool,
     /// Since when its holder has its units: of an extension, since the first of what it goes on from began.
     since: Time,
+    /// Whose quota it counts towards.
+    answers: ActorId,
 }
 
 impl IssuedTicket {
     /// A ticket of which nothing came back.
-    fn new(ticket: &Ticket, (request, place): (RequestId, usize), since: Time) -> Self {
+    fn new(
+        ticket: &Ticket,
+        (request, place): (RequestId, usize),
+        since: Time,
+        answers: ActorId,
+    ) -> Self {
         let link = ticket.bottom();
-        let (units, until) = (link.units.get(), link.term.end());
-        Self { request, place, credited: BTreeMap::new(), units, until, returned: false, since }
+        let (units, until, credited) = (link.units.get(), link.term.end(), BTreeMap::new());
+        Self { request, place, credited, units, until, returned: false, since, answers }
     }
 }
 
-/// What one service manager's requests take up.
+/// What the requests take up that one peer answers for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// How many are remembered.
@@ -309,8 +317,15 @@ impl Broker {
         self.state.requests.get(&id).map(|record| &record.state)
     }
 
-    fn usage_of(&self, guest: ActorId) -> Usage {
-        self.state.of_each.get(&guest).copied().unwrap_or_default()
+    fn usage_of(&self, peer: ActorId) -> Usage {
+        self.state.of_each.get(&peer).copied().unwrap_or_default()
+    }
+
+    /// Who answers for a request: the broker that has handed it on, or its guest. It counts towards that peer's quota,
+    /// so however many guests a broker vouches for, they share one.
+    fn answers_for(&self, id: RequestId) -> ActorId {
+        let record = self.state.requests.get(&id);
+        record.and_then(|record| record.handed_by()).unwrap_or(id.origin)
     }
 }
 

@@ -1,4 +1,6 @@
-//! Quotas: how much one service manager may have of a broker, whatever the broker's mapper decides.
+//! Quotas: how much a peer may have of a broker, whatever the broker's mapper decides.
+//!
+//! A request counts for who answers for it: its guest, or the broker that has handed it on.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,7 @@ use crate::mutants::mutant;
 use crate::ticket::ledger::LEDGER_RETENTION;
 use crate::wire::refusal::{Allowance, Refusal};
 
-/// What one service manager may have. What is not set is not limited.
+/// What one peer may have. What is not set is not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Quota {
@@ -53,25 +55,25 @@ impl Quota {
     }
 }
 
-/// The most requests of one service manager that offers are held for at one time, whatever its quota.
+/// The most requests of one peer that something is held for at one time, whatever its quota.
 pub const MAX_HOLDS: u32 = 100;
 
 /// The period of unit-hours unless another is set.
 pub const WEEK: Span = Span::from_secs(7 * 86_400);
 
-/// Whom a quota is for: one service manager, or (`None`) each that has no value of its own.
+/// Whom a quota is for: one peer, or (`None`) each that has no value of its own.
 pub type Whose = Option<ActorId>;
 
 /// The quotas in force, and what counts towards them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Quotas {
     rules: Rules<Whose, Quota>,
-    /// What each service manager has. Empty while there is no quota.
+    /// What each peer has. Empty while there is no quota.
     #[serde(deserialize_with = "crate::model::codec::ord_map")]
     used: OrdMap<ActorId, Used>,
 }
 
-/// What counts towards the quota of one service manager.
+/// What counts towards the quota of one peer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Used {
     /// The units of its tickets that were not returned, over time, below zero: calendars find lows.
@@ -92,7 +94,7 @@ fn unit_micros(units: u32, term: Term) -> u64 {
 }
 
 impl Quotas {
-    /// The limits of a service manager.
+    /// The limits of a peer.
     fn of(&self, guest: ActorId) -> Quota {
         self.limits(Some(guest))
     }

@@ -96,6 +96,11 @@ impl Sharings {
         shared.chain(self.lots.values().map(|lot| lot.with)).collect()
     }
 
+    /// How many brokers something is, or was, shared with.
+    pub(super) fn count(&self) -> usize {
+        self.brokers().len()
+    }
+
     fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.lots.is_empty()
     }

@@ -16,6 +16,7 @@ use super::quota::Quotas;
 use super::rules::Rules;
 use super::sharing::Sharings;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
+use crate::actor::invitations::{Newcomer, Relation};
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
@@ -40,7 +41,7 @@ pub(crate) struct State {
     /// The tickets it holds, newest generation, with what their units are like.
     pub(super) holdings: BTreeMap<AccountId, Holding>,
     pub(super) requests: BTreeMap<RequestId, Box<Record>>,
-    /// What each service manager takes up of them.
+    /// What each peer that answers for some takes up of them.
     #[serde(deserialize_with = "crate::model::codec::ord_map")]
     pub(super) of_each: OrdMap<ActorId, Usage>,
     pub(super) quotas: Quotas,
@@ -71,6 +72,8 @@ pub(crate) struct State {
     pub(super) is_drained: bool,
     /// With which brokers it passes on requests.
     pub(super) neighbours: Rules<ActorId, Neighbour>,
+    /// What it will do for brokers that are yet to become peers.
+    pub(super) relations: BTreeMap<Newcomer, Relation>,
 }
 
 impl State {

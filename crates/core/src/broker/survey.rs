@@ -59,10 +59,12 @@ pub struct QuotaSurvey {
 }
 
 impl Broker {
-    /// The quota of each service manager that it knows, after that of all others.
+    /// The quota of each service manager that it knows, and of each broker whose guests' requests it takes, after that of
+    /// all others.
     pub fn quotas(&self, now: Time) -> impl Iterator<Item = QuotaSurvey> {
         let guests = self.base.peers_of(Role::ServiceManager).map(|(_, guest)| Some(guest));
-        std::iter::once(None).chain(guests).map(move |whose| {
+        let brokers = self.accepts_from().into_iter().map(Some);
+        std::iter::once(None).chain(guests).chain(brokers).map(move |whose| {
             let quotas = &self.state.quotas;
             let (units, unit_hours) = whose.map_or((0, 0), |guest| quotas.used(guest, now));
             let open_requests = whose.map_or(0, |guest| self.usage_of(guest).open);

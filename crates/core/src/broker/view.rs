@@ -393,13 +393,13 @@ impl View {
         self.index.units_of(resource)
     }
 
-    /// What each service manager's requests take up.
+    /// What the requests take up that each peer answers for: a service manager, or a broker that hands requests on.
     pub fn holders(&self) -> impl Iterator<Item = (ActorId, &Usage)> {
         self.holders.iter().map(|(&id, usage)| (id, usage))
     }
 
-    /// The units that a service manager may have over a term beside what it has; `None` if there is no
-    /// limit. The core refuses a grant of more.
+    /// The units that a peer may have over a term beside what it has; `None` if there is no limit. The core refuses a
+    /// grant of more. What a broker has handed on counts for that broker, not for its guest.
     pub fn units_left(&self, holder: ActorId, term: Term) -> Option<u32> {
         self.quotas.units_left(holder, term)
     }

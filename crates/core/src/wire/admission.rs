@@ -1,4 +1,4 @@
-//! Who is no peer: by which ticket a site lets it in, until when, and what it may say.
+//! Who is no peer: by which ticket a site or a broker lets it in, until when, and what it may say.
 
 use thiserror::Error;
 
@@ -16,6 +16,8 @@ pub const GRACE: Span = Span::HOUR;
 pub enum Stranger {
     /// The holder of a ticket, to its site.
     Holder,
+    /// The holder of a ticket, to the broker that has cut it.
+    Buyer,
     /// Who has an invitation, to the inviter.
     Invited,
     /// Who is endorsed by a broker, to the site.
@@ -30,6 +32,7 @@ impl Stranger {
                 ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"]
                     .contains(&kind)
             }
+            Self::Buyer => kind == "credit",
             Self::Invited => kind == "join",
         }
     }
@@ -41,6 +44,9 @@ pub enum HolderFault {
     /// It is none of the site's, or not the holder's own.
     #[error("its ticket is void: {0}")]
     Void(TicketFault),
+    /// Another broker has cut it.
+    #[error("its ticket was cut by another broker")]
+    NotIssued,
     /// It has ended, more than [`GRACE`] ago.
     #[error("its ticket has ended")]
     Over,
@@ -57,6 +63,28 @@ pub fn holder_until(
     verifier: &mut Verifier,
 ) -> Result<Time, HolderFault> {
     ticket.check_shape(site, stranger).map_err(HolderFault::Void)?;
+    counts_until(ticket, now, verifier)
+}
+
+/// Until when a broker lets in a stranger by a ticket that it has cut, so that receipts for it are credited.
+///
+/// # Errors
+/// Why it does not.
+pub fn buyer_until(
+    ticket: &Ticket,
+    (stranger, broker): (ActorId, ActorId),
+    now: Time,
+    verifier: &mut Verifier,
+) -> Result<Time, HolderFault> {
+    if ticket.bottom().issuer != broker {
+        return Err(HolderFault::NotIssued);
+    }
+    ticket.check_shape(ticket.site(), stranger).map_err(HolderFault::Void)?;
+    counts_until(ticket, now, verifier)
+}
+
+/// Until when a ticket counts, if it is signed.
+fn counts_until(ticket: &Ticket, now: Time, verifier: &mut Verifier) -> Result<Time, HolderFault> {
     let until = ticket.bottom().term.end().plus(GRACE);
     if until <= now {
         return Err(HolderFault::Over);

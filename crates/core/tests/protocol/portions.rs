@@ -345,10 +345,7 @@ fn what_has_lapsed_before_all_was_asked_is_not_said_to_be_held() {
     assert!(matches!(state(&world), State::Gathering { .. }), "{:?}", state(&world));
     world.advance_to(asked.portion.until);
     let refused = state(&world);
-    assert!(
-        matches!(refused, State::Refused { refusal: Refusal::Lapsed(_), .. }),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, State::Refused { refusal: Refusal::Lapsed(_), .. }), "{refused:?}");
     assert_eq!(world.free_at(100), free);
 }
 

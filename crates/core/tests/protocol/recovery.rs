@@ -379,6 +379,7 @@ const ELSEWHERE: &[&str] = &[
     "broker.lot-opened",
     "broker.sharing-reviewed",
     "broker.neighbour-set",
+    "broker.relation-planned",
     "broker.request-sealed",
     "broker.request-handed",
     "broker.request-passed",

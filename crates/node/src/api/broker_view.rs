@@ -32,14 +32,14 @@ pub struct BrokerView {
     pub recalls: Vec<super::RecallView>,
 }
 
-/// The quota of a service manager at a broker, with what is used of it. What is not limited is not set.
+/// The quota of a peer at a broker, with what is used of it. What is not limited is not set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct QuotaView {
     /// The broker.
     pub broker: String,
-    /// The service manager; `each` stands for those without a quota of their own.
-    pub manager: String,
+    /// The service manager or the broker; `each` stands for those without a quota of their own.
+    pub peer: String,
     /// Who has set a quota for just this: `configuration` or `operator`.
     pub by: Option<String>,
     /// The units that it holds now.
@@ -143,7 +143,7 @@ pub(super) fn broker(
 pub(super) fn quotas(broker: &Name, actor: &Broker, names: &Names, now: Time) -> Vec<QuotaView> {
     let view = |survey: QuotaSurvey| QuotaView {
         broker: broker.to_string(),
-        manager: survey.whose.map_or_else(|| EACH.to_owned(), |guest| name(names, guest)),
+        peer: survey.whose.map_or_else(|| EACH.to_owned(), |guest| name(names, guest)),
         by: survey.by.map(|by| by.word().to_owned()),
         units: survey.units,
         most_units: survey.quota.units,

@@ -135,12 +135,14 @@ impl AppState {
     pub(super) async fn set_quota(
         &self,
         broker: &Name,
-        manager: Option<&Name>,
+        peer: Option<&Name>,
         quota: Option<Quota>,
         by: &Asker,
     ) -> ApiResult<Vec<QuotaView>> {
         let handle = self.actor(Role::Broker, broker)?;
-        let whose = manager.map(|name| self.party(Role::ServiceManager, name)).transpose()?;
+        let guest = |name| self.party(Role::ServiceManager, name);
+        let whose = peer.map(|name| self.party(Role::Broker, name).or_else(|_| guest(name)));
+        let whose = whose.transpose()?;
         self.order(handle, (by, ""), BrokerCommand::SetQuota { whose, quota }).await?;
         self.quotas(Some(broker)).await
     }

@@ -30,6 +30,7 @@ mod sense;
 mod recall;
 mod rehearsal;
 mod report;
+mod routes;
 mod server;
 mod order;
 mod service;
@@ -88,20 +89,22 @@ pub use broker_view::{BrokerView, QuotaView, RequestView};
 pub use connection::{Limits, serve};
 pub use delegate::{BrokerDelegation, DelegationName, SiteDelegation};
 pub use delegation_view::DelegationView;
-pub use forwarding::{AcceptRequest, EntryView, NeighbourRequest, NeighbourView};
+pub use forwarding::{AcceptRequest, NeighbourRequest};
 pub use keys::{KeyView, KeysView};
 pub use leases::{MAX_LEASES, More, WantedLeases};
 pub use member::MemberView;
 pub use offer::{InTheWayView, OfferPartView, OfferView, QueueView};
 pub use order::{NeedView, OrderView};
 pub use peers::{
-    InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView, UnreachableView,
+    InvitationView, InviteRequest, JoinRequest, PeerChange, PeerView, RelationKind,
+    RelationRequest, UnreachableView,
 };
 pub use plan::{HoldView, PackageView, PlacementView, PlanName, PlanProposal, PlanView};
 pub use probe::ProbeView;
 pub use proof::{EvidenceView, LinkView, TicketView};
 pub use recall::{RecallView, RecalledView};
 pub use report::ReportRequest;
+pub use routes::{AgreementView, EntryView, RouteKind, RouteView};
 pub use server::AppState;
 pub use service::{BlacklistedView, DemandView, ServiceView, SloView};
 pub use service_adapter::AdapterView;
@@ -318,8 +321,8 @@ pub enum Request {
     SetQuota {
         /// The broker.
         broker: Name,
-        /// The service manager; each without a quota of its own unless set.
-        manager: Option<Name>,
+        /// The service manager, or the broker that passes requests on; each without a quota of its own unless set.
+        peer: Option<Name>,
         /// All that is limited.
         quota: Option<Quota>,
     },
@@ -347,14 +350,14 @@ pub enum Request {
     },
     /// A broker shares units with another one from now on, or other ones: a list of [`SharingView`].
     Share(Box<ShareRequest>),
-    /// With which brokers requests are passed on: a list of [`NeighbourView`].
-    Neighbours {
+    /// Where brokers have units from, and where they pass requests on to: a list of [`RouteView`].
+    Routes {
         /// One broker; all unless set.
         broker: Option<Name>,
         /// Items: adverts of other units are left out.
         demand: Option<String>,
     },
-    /// What is agreed with another broker on requests is set: a list of [`NeighbourView`].
+    /// What is agreed with another broker on requests is set: the neighbours, a list of [`RouteView`].
     SetNeighbour(Box<NeighbourRequest>),
     /// Whether brokers sell, and what they have sold: a list of [`SellingView`].
     Selling {

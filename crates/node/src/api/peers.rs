@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::common::CommonFact;
-use tenure_core::actor::invitations::PeerCommand;
+use tenure_core::actor::invitations::{PeerCommand, Relation};
 use tenure_core::actor::joined::{Joined, Standing};
 use tenure_core::actor::{Actor as _, Role};
 use tenure_core::broker::Command as BrokerCommand;
@@ -92,6 +92,41 @@ pub struct InviteRequest {
     /// How long the invitation holds; an hour unless set.
     #[serde(default)]
     pub expires: Option<Span>,
+    /// What the inviting broker does for the broker that comes.
+    #[serde(default)]
+    pub relation: Option<RelationRequest>,
+}
+
+/// What a broker does for another one once they are peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RelationRequest {
+    /// Which of both.
+    #[serde(rename = "as")]
+    pub kind: RelationKind,
+    /// It shares at most so many units of each type; of what the other passes on it meets requests for at most so
+    /// many units at a time.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// The two things that a broker can do for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RelationKind {
+    /// It shares its units with it.
+    Share,
+    /// It passes requests on to it, and takes those that it passes on.
+    Forward,
+}
+
+impl From<RelationRequest> for Relation {
+    fn from(RelationRequest { kind, limit: units }: RelationRequest) -> Self {
+        match kind {
+            RelationKind::Share => Self::Share { units },
+            RelationKind::Forward => Self::Forward { units },
+        }
+    }
 }
 
 /// An invitation to be taken.
@@ -109,6 +144,9 @@ pub struct JoinRequest {
     /// What who has invited may begin here; all that its role may, unless set.
     #[serde(default)]
     pub may: Option<Permissions>,
+    /// What the joining broker does for the broker that has invited it.
+    #[serde(default)]
+    pub relation: Option<RelationRequest>,
 }
 
 /// What is to change about a peer by invitation.
@@ -262,7 +300,7 @@ impl AppState {
         request: InviteRequest,
         by: &Asker,
     ) -> ApiResult<InvitationView> {
-        let InviteRequest { of, role, name, may, expires } = request;
+        let InviteRequest { of, role, name, may, expires, relation } = request;
         let handle = self.one_of(of.as_ref(), None)?;
         let address = self.dialled_at().ok_or_else(|| {
             let message = "nobody can come: the deployment takes no connections";
@@ -273,7 +311,8 @@ impl AppState {
             self.is_free(name, None)?;
         }
         let holds = expires.unwrap_or(HOLDS);
-        let command = PeerCommand::Invite { joiner: role, called: name, may, holds, address };
+        let (joiner, called, relation) = (role, name, relation.map(Relation::from));
+        let command = PeerCommand::Invite { joiner, called, may, holds, address, relation };
         let done = self.order(handle, (by, ""), of_role(handle, command)).await?;
         let made = done.facts.iter().find_map(|entry| match entry.fact.common() {
             Some(CommonFact::InvitationMade(fact)) => Some(fact.clone()),
@@ -298,7 +337,7 @@ impl AppState {
 
     /// An actor takes the invitation of another one.
     pub(super) async fn join(&self, request: JoinRequest, by: &Asker) -> ApiResult<Vec<PeerView>> {
-        let JoinRequest { invitation, of, name, may } = request;
+        let JoinRequest { invitation, of, name, may, relation } = request;
         let invitation: SignedInvitation = invitation.parse().map_err(|error| {
             let message = format!("{error}");
             ApiError::new(Code::Usage, message).help("`tenure peer invite` prints the line")
@@ -310,7 +349,8 @@ impl AppState {
         }
         let reached_at = self.dialled_at();
         let invitation = Box::new(invitation);
-        let command = PeerCommand::Join { invitation, called: name, may, reached_at };
+        let relation = relation.map(Relation::from);
+        let command = PeerCommand::Join { invitation, called: name, may, reached_at, relation };
         self.order(handle, (by, ""), of_role(handle, command)).await?;
         self.peers_between(handle.info().id, inviter).await
     }

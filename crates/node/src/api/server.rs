@@ -331,8 +331,8 @@ impl AppState {
             Request::Needs { broker } => json(&self.needs(broker.as_ref()).await?),
             Request::Report(request) => self.report(*request).await,
             Request::Quotas { broker } => json(&self.quotas(broker.as_ref()).await?),
-            Request::SetQuota { broker, manager, quota } => {
-                json(&self.set_quota(&broker, manager.as_ref(), quota, by).await?)
+            Request::SetQuota { broker, peer, quota } => {
+                json(&self.set_quota(&broker, peer.as_ref(), quota, by).await?)
             }
             Request::OpenSession(request) => json(&self.open_for_process(&request).await?),
             Request::Sessions => json(&self.sessions_open().await?),
@@ -340,8 +340,8 @@ impl AppState {
             Request::CloseSession { session } => json(&self.close_session(&session).await?),
             Request::Sharings { broker } => json(&self.sharings(broker.as_ref()).await?),
             Request::Share(asked) => json(&self.share(*asked, by).await?),
-            Request::Neighbours { broker, demand } => {
-                json(&self.neighbours(broker.as_ref(), demand.as_deref()).await?)
+            Request::Routes { broker, demand } => {
+                json(&self.routes(broker.as_ref(), demand.as_deref()).await?)
             }
             Request::SetNeighbour(asked) => json(&self.set_neighbour(*asked, by).await?),
             Request::Selling { broker } => json(&self.selling(broker.as_ref()).await?),

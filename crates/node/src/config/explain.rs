@@ -209,10 +209,7 @@ mod tests {
         assert_eq!(found("site.NAME.fail-after"), ["site.NAME.fail-after"]);
         assert_eq!(found("site.a.stock.gpu.delegation"), ["site.NAME.delegation"]);
         assert_eq!(found("site.a.driver.workers"), ["site.NAME.driver"]);
-        assert_eq!(
-            found("broker.b.quota.guest.holds"),
-            ["broker.NAME.quota.SERVICE-MANAGER.holds"]
-        );
+        assert_eq!(found("broker.b.quota.guest.holds"), ["broker.NAME.quota.PEER.holds"]);
         assert_eq!(found("leave-before"), ["service-manager.NAME.leave-before"]);
         assert!(found("driver").len() > 1);
         assert_eq!(found("driver.netns.rate_mbit"), ["driver.netns.rate_mbit"]);

@@ -136,7 +136,7 @@ impl Site {
 pub struct Broker {
     /// Chooses which requests are met, and from which site.
     pub mapper: PluginSpec,
-    /// The quota of each service manager that has one of its own, and (`None`) of the others.
+    /// The quota of each peer that has one of its own, and (`None`) of the others.
     pub quotas: BTreeMap<Option<Name>, Quota>,
     /// Its own prices, by type.
     pub prices: BTreeMap<Name, u32>,
@@ -318,9 +318,9 @@ impl Check<'_> {
         (brokers, managers): (&[Name], &[Name]),
     ) -> Checked<Broker> {
         let mapper = self.plugin(broker.mapper, PluginSpec::new("fcfs", &[]), "mapper")?;
-        let quotas = by_actor(broker.quota, "service manager", managers.iter(), self.sources)?;
         let others = brokers.iter().filter(|other| *other != name.get_ref());
         let told: Vec<Name> = others.chain(managers).cloned().collect();
+        let quotas = by_actor(broker.quota, "peer", told.iter(), self.sources)?;
         let mut named = by_actor(broker.disclose, "peer", told.iter(), self.sources)?;
         let others = named.remove(&None).unwrap_or_default();
         let named = named.into_iter().filter_map(|(name, told)| Some((name?, told))).collect();

@@ -100,40 +100,77 @@ impl SignedCard {
 /// The newest card of each actor that was heard of.
 #[derive(Debug, Default)]
 pub(super) struct CardBook {
-    cards: Mutex<BTreeMap<ActorId, SignedCard>>,
+    cards: Mutex<BTreeMap<ActorId, Brought>>,
     /// Told whenever a card comes.
     pub(super) changed: Notify,
 }
+
+/// A card, and who has brought it.
+#[derive(Debug)]
+struct Brought {
+    signed: SignedCard,
+    by: ActorId,
+}
+
+/// For how long it is remembered who has brought a card that holds no more.
+const REMEMBERED: Span = Span::DAY.times(30);
+
+/// The most cards of others that are kept of one peer, since keys cost nothing.
+const MOST_OF_ONE: usize = 1_000;
 
 impl CardBook {
     /// The card of an actor, as long as it holds.
     pub(super) fn get(&self, actor: ActorId, now: Time) -> Option<SignedCard> {
         let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
-        cards.get(&actor).filter(|signed| now < signed.card.until).cloned()
+        let held = cards.get(&actor).filter(|brought| now < brought.signed.card.until);
+        held.map(|brought| brought.signed.clone())
+    }
+
+    /// Who has brought the last card of an actor.
+    pub(super) fn brought_by(&self, actor: ActorId) -> Option<ActorId> {
+        let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        cards.get(&actor).map(|brought| brought.by)
     }
 
     /// All that hold.
     pub(super) fn all(&self, now: Time) -> Vec<Card> {
         let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = cards.values().filter(|signed| now < signed.card.until);
-        held.map(|signed| signed.card.clone()).collect()
+        let all = cards.values().map(|brought| &brought.signed.card);
+        all.filter(|card| now < card.until).cloned().collect()
     }
 
-    /// Keeps a card if it counts and is newer than the one that is known.
+    /// Keeps a card that a peer brings, if it counts and is newer than the one that is known. Of too many that the same
+    /// peer has brought, the one goes that ends first.
     pub(super) fn take(
         &self,
         signed: SignedCard,
+        by: ActorId,
         keys: &KeyBook,
         now: Time,
     ) -> Result<(), CardFault> {
-        signed.check(keys, now)?;
         let (actor, number) = (signed.card.actor, signed.card.number);
-        let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
-        if cards.get(&actor).is_some_and(|known| known.card.number >= number) {
+        let is_old = |cards: &BTreeMap<ActorId, Brought>| {
+            cards.get(&actor).is_some_and(|known| known.signed.card.number >= number)
+        };
+        // Most come again and again: their signatures are not checked every time.
+        if is_old(&self.cards.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Err(CardFault::Old(actor));
         }
-        cards.retain(|_, known| now < known.card.until);
-        cards.insert(actor, signed);
+        signed.check(keys, now)?;
+        let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_old(&cards) {
+            return Err(CardFault::Old(actor));
+        }
+        cards.retain(|_, known| now < known.signed.card.until.plus(REMEMBERED));
+        cards.insert(actor, Brought { signed, by });
+        let of_peer = cards.iter().filter(|(of, brought)| brought.by == by && **of != by);
+        let of_peer: Vec<(Time, ActorId)> =
+            of_peer.map(|(of, brought)| (brought.signed.card.until, *of)).collect();
+        if of_peer.len() > MOST_OF_ONE
+            && let Some((_, first)) = of_peer.into_iter().min()
+        {
+            cards.remove(&first);
+        }
         self.changed.notify_waiters();
         Ok(())
     }
@@ -216,10 +253,33 @@ mod tests {
                 KeyChain::default(),
             ),
         );
-        book.take(new.clone(), &keys, NOW).unwrap();
         let id = signer(1).id();
-        assert_eq!(book.take(old, &keys, NOW), Err(CardFault::Old(id)));
+        book.take(new.clone(), id, &keys, NOW).unwrap();
+        assert_eq!(book.take(old, id, &keys, NOW), Err(CardFault::Old(id)));
         assert_eq!(book.get(id, NOW), Some(new));
         assert_eq!(book.get(id, NOW.plus(CARD_HOLDS)), None, "it is over");
+    }
+
+    #[test]
+    fn a_peer_brings_so_many_cards_of_others_and_no_more() {
+        let (book, keys) = (CardBook::default(), KeyBook::default());
+        let (by, other) = (signer(1).id(), signer(2).id());
+        let signed = |number: u64, until: Time| {
+            let mut seed = [0; 32];
+            seed[..8].copy_from_slice(&number.to_le_bytes());
+            let signer = Signer::from_seed(Scheme::Ed25519, seed);
+            let card = Card { actor: signer.id(), number, until, ..card(1, 1) };
+            SignedCard::sign(card, &signer, KeyChain::default())
+        };
+        let later = |secs| NOW.plus(Span::from_secs(secs));
+        let first = signed(1_000_000, later(1));
+        book.take(first.clone(), by, &keys, NOW).unwrap();
+        book.take(signed(2_000_000, later(1)), other, &keys, NOW).unwrap();
+        for number in 0..MOST_OF_ONE as u64 {
+            assert_eq!(book.brought_by(first.card.actor), Some(by), "{number}");
+            book.take(signed(number, later(60)), by, &keys, NOW).unwrap();
+        }
+        assert_eq!(book.brought_by(first.card.actor), None, "it ends first");
+        assert_eq!(book.all(NOW).len(), MOST_OF_ONE + 1);
     }
 }

@@ -12,7 +12,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::time::Time;
 use tenure_core::model::verifier::Verifier;
 use tenure_core::ticket::Ticket;
-use tenure_core::wire::admission::{GRACE, HolderFault, Stranger, holder_until};
+use tenure_core::wire::admission::{GRACE, HolderFault, Stranger, buyer_until, holder_until};
 use tenure_core::wire::endorsement::{Endorsement, EndorsementFault, SignedEndorsement};
 use tenure_core::wire::invitation::{Invitation, SignedInvitation};
 use thiserror::Error;
@@ -188,18 +188,7 @@ impl Hub {
         Some(SignedCard::sign(card, &signer, keys))
     }
 
-    /// Keeps a card that a peer sends: its own, or that of a site that is looked for here. Others could be of any
-    /// number, since keys cost nothing.
-    pub(super) fn take_card(&self, Ends { here, there }: Ends, signed: SignedCard) {
-        let (of, keys) = (signed.card.actor, self.keys_of(here));
-        if of != there && !self.seeks(Ends { here, there: of }) {
-            debug!(%of, "a card came that nobody has asked for");
-        } else if let Err(fault) = self.cards.take(signed, &keys, self.clock.now()) {
-            debug!(%of, %fault, "a card was not kept");
-        }
-    }
-
-    /// Whether an actor is a site that is known by a ticket alone.
+    /// Whether an actor is a site or a broker that is known by a ticket alone.
     pub(super) fn seeks(&self, ends: Ends) -> bool {
         self.lane(ends).is_some_and(|lane| lane.ticket.is_some())
     }
@@ -250,7 +239,7 @@ impl Hub {
     /// Until when a stranger is let in by what it shows, and what it may say.
     pub(super) fn admits(&self, ends: Ends, pass: &Pass) -> Result<(Stranger, Time), NotAdmitted> {
         match pass {
-            Pass::Ticket(ticket) => Ok((Stranger::Holder, self.admits_holder(ends, ticket)?)),
+            Pass::Ticket(ticket) => self.admits_holder(ends, ticket),
             Pass::Invitation(invitation) => {
                 Ok((Stranger::Invited, self.admits_invited(ends, invitation)?))
             }
@@ -277,14 +266,22 @@ impl Hub {
         Ok(until.plus(GRACE))
     }
 
-    /// A ticket must be a good one of the site that is asked for, and the stranger's own.
-    fn admits_holder(&self, ends: Ends, ticket: &Ticket) -> Result<Time, NotAdmitted> {
+    /// A ticket must be a good one of the site that is asked for, or cut by the broker that is, and the stranger's own.
+    fn admits_holder(&self, ends: Ends, ticket: &Ticket) -> Result<(Stranger, Time), NotAdmitted> {
         let Ends { here, there } = ends;
-        let site = self.site(here).ok_or(NotAdmitted::NoSite(there))?;
-        let mut verifier = Verifier::new(site.signer.scheme());
+        let actor = self.actors.get(&here).ok_or(NotAdmitted::NoSite(there))?;
+        let mut verifier = Verifier::new(actor.signer.scheme());
         verifier.keys_mut().clone_from(&self.keys_of(here));
-        holder_until(ticket, (there, here), self.clock.now(), &mut verifier)
-            .map_err(|fault| NotAdmitted::Ticket(there, fault))
+        let (who, now) = ((there, here), self.clock.now());
+        let (stranger, until) = match actor.role {
+            Role::SiteAuthority => {
+                (Stranger::Holder, holder_until(ticket, who, now, &mut verifier))
+            }
+            Role::Broker => (Stranger::Buyer, buyer_until(ticket, who, now, &mut verifier)),
+            Role::ServiceManager => return Err(NotAdmitted::NoSite(there)),
+        };
+        let until = until.map_err(|fault| NotAdmitted::Ticket(there, fault))?;
+        Ok((stranger, until))
     }
 
     /// An endorsement must be one by a broker that the site knows, for the stranger and the site.

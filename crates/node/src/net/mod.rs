@@ -16,6 +16,7 @@ mod listener;
 mod session;
 pub mod task;
 mod tls;
+mod whereabouts;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -239,6 +240,29 @@ impl Network {
     }
 }
 
+impl Network {
+    /// Keeps a connection to who stands behind a ticket, unless it is a peer.
+    fn seek(&self, ends: Ends, ticket: &Ticket) {
+        // Its own actors may not have started yet.
+        if self.hub.actors.contains_key(&ends.there) {
+            return;
+        }
+        match self.hub.lane(ends) {
+            Some(lane) => {
+                let Some(known) = &lane.ticket else { return };
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                if known.bottom().term.end() < ticket.bottom().term.end() {
+                    *known = ticket.clone();
+                }
+            }
+            None => {
+                let way = Way::Card(Arc::new(Mutex::new(ticket.clone())));
+                lane::open(&self.hub, ends, Other::stranger(ends.there, Known::Ticket), way);
+            }
+        }
+    }
+}
+
 impl NetworkSettings {
     fn pairs(&self) -> impl Iterator<Item = (&LocalActor, &Remote)> {
         let remotes = &self.remotes;
@@ -252,6 +276,9 @@ impl Transport for Network {
             return self.local.send(packet);
         }
         let ends = Ends { here: packet.from, there: packet.to };
+        if whereabouts::HANDS_ON.contains(&packet.kind) {
+            self.hub.send_cards(ends, &packet.sealed);
+        }
         self.hub.say(ends, Item::Message(packet.sealed))
     }
 
@@ -272,25 +299,16 @@ impl Transport for Network {
         self.local.has(to) || self.hub.lane(Ends { here: from, there: to }).is_some_and(connected)
     }
 
-    /// A site that is not known by configuration is found by its card, and shown the ticket that ends last.
+    /// The site of a ticket, and the broker that has cut it, are found by their cards if they are no peers, and shown the
+    /// ticket that ends last.
     fn hold(&self, here: ActorId, ticket: &Ticket) {
-        let ends = Ends { here, there: ticket.site() };
-        // Its own actors may not have started yet.
-        if self.hub.actors.contains_key(&ends.there) {
-            return;
-        }
-        match self.hub.lane(ends) {
-            Some(lane) => {
-                let Some(known) = &lane.ticket else { return };
-                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                if known.bottom().term.end() < ticket.bottom().term.end() {
-                    *known = ticket.clone();
-                }
-            }
-            None => {
-                let way = Way::Card(Arc::new(Mutex::new(ticket.clone())));
-                lane::open(&self.hub, ends, Other::stranger(ends.there, Known::Ticket), way);
-            }
+        let issuer = match ticket.links() {
+            // Who is handed a part by another guest reaches the site alone.
+            [.., delegated, bottom] if delegated.delegation.is_some() => Some(bottom.issuer),
+            [..] => None,
+        };
+        for there in [Some(ticket.site()), issuer].into_iter().flatten() {
+            self.seek(Ends { here, there }, ticket);
         }
     }
 

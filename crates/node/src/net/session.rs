@@ -350,13 +350,14 @@ impl Inlet<'_> {
 
     /// Answers with the card of an actor, as far as one is known, and before it with what lets the asker in there.
     fn tell_where(&self, actor: ActorId) {
-        let own = self.hub.own_card(actor);
-        if let Some(card) = own.or_else(|| self.hub.cards.get(actor, self.hub.clock.now())) {
-            if let Some(signed) = self.hub.endorse(self.ends, actor) {
-                self.hub.say(self.ends, Item::Endorsement(Box::new(signed)));
-            }
-            self.hub.say(self.ends, Item::Card(card));
+        let Some(card) = self.hub.card_of(actor) else {
+            // Who asks asks again, and gets what has come by then.
+            return self.hub.ask_on(self.ends, actor);
+        };
+        if let Some(signed) = self.hub.endorse(self.ends, actor) {
+            self.hub.say(self.ends, Item::Endorsement(Box::new(signed)));
         }
+        self.hub.say(self.ends, Item::Card(card));
     }
 }
 

@@ -230,6 +230,7 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         | F::SharingReviewed(_)
         | F::SellingSet(_)
         | F::NeighbourSet(_)
+        | F::RelationPlanned(_)
         | F::RequestSealed(_)
         | F::OrderPlaced(_)
         | F::OrderEnded(_)

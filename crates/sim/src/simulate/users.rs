@@ -359,7 +359,10 @@ impl World {
             holds: sampler.percent(20).then(|| sampler.count(0, 2)),
             requests_per_second: sampler.percent(30).then(|| sampler.count(2, 6)),
         });
-        let whose = guest.map(|guest| self.participants[guest].id);
+        // What a broker hands on counts for that broker.
+        let others: Vec<usize> = brokers.iter().copied().filter(|other| *other != broker).collect();
+        let other = sampler.pick(&others).copied().filter(|_| sampler.percent(30));
+        let whose = other.or(guest).map(|peer| self.participants[peer].id);
         let command = BrokerCommand::SetQuota { whose, quota };
         self.hand_in(broker, Input::Command(command.into()))
     }

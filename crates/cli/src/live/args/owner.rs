@@ -156,22 +156,23 @@ pub(crate) enum BrokerCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuotaCommand {
-    /// List the quotas of service managers, with what they use
+    /// List the quotas of peers, with what they use
     List {
         #[command(flatten)]
         endpoint: Endpoint,
         /// The broker [default: all]
         broker: Option<Name>,
     },
-    /// Set the quota of a service manager; it prevails over the configuration until it is cleared
+    /// Set the quota of a service manager, or of a broker that passes requests on; it prevails over the configuration
+    /// until it is cleared
     #[command(after_help = QUOTAS)]
     Set {
         #[command(flatten)]
         endpoint: Change,
         /// The broker
         broker: Name,
-        /// The service manager; `each` for those without a quota of their own
-        manager: Name,
+        /// The service manager or broker; `each` for those without a quota of their own
+        peer: Name,
         /// The units that it may hold at a time
         #[arg(long, value_name = "N")]
         units: Option<u32>,
@@ -191,14 +192,14 @@ pub(crate) enum QuotaCommand {
         #[arg(long, value_name = "N")]
         requests_per_second: Option<u32>,
     },
-    /// Put the configured quota of a service manager in force again
+    /// Put the configured quota of a peer in force again
     Clear {
         #[command(flatten)]
         endpoint: Change,
         /// The broker
         broker: Name,
-        /// The service manager; `each` for those without a quota of their own
-        manager: Name,
+        /// The service manager or broker; `each` for those without a quota of their own
+        peer: Name,
     },
 }
 

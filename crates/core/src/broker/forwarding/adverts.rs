@@ -252,7 +252,7 @@ impl Broker {
     }
 
     /// The brokers whose requests are taken.
-    fn accepts_from(&self) -> BTreeSet<ActorId> {
+    pub(in crate::broker) fn accepts_from(&self) -> BTreeSet<ActorId> {
         let all = self.state.neighbours.keys().into_iter();
         let accepts = |who: &ActorId| {
             let accepts = self.state.neighbours.of(*who).is_some_and(|of| of.accept.is_some());

@@ -77,7 +77,7 @@ impl Broker {
         if handover.path.contains(&self.base.id()) {
             return self.hand_back(now, (from, id), Outcome::Seen, out);
         }
-        if self.is_crowded(now, id.origin) {
+        if self.is_crowded(now, from) {
             return self.hand_back(now, (from, id), Outcome::Refused(Refusal::Overloaded), out);
         }
         let request = self.take_receipts(now, request, out);
@@ -97,7 +97,7 @@ impl Broker {
     ) -> Option<Refusal> {
         let denied = self.state.neighbours.of(from).and_then(|of| of.accept.as_ref());
         let denied = denied.and_then(|accepted| accepted.excludes(request));
-        denied.or_else(|| self.not_open(now, request))
+        denied.or_else(|| self.not_open(now, from, request))
     }
 
     /// A request that is handed on, if its guest has asked for it and the sender may hand it on.
@@ -159,11 +159,9 @@ impl Broker {
         else {
             return;
         };
-        self.state.quotas.asked(request.id.origin, at);
-        self.requested(&request);
-        if let Some(record) = self.state.requests.get_mut(&request.id) {
-            record.route = Some(Route::handed(handover, at));
-        }
+        let route = Route::handed(handover, at);
+        self.state.quotas.asked(route.from().unwrap_or(request.id.origin), at);
+        self.requested(&request, Some(route));
         self.show_route(request.id);
     }
 

@@ -216,8 +216,10 @@ impl Broker {
         id: RequestId,
     ) -> Result<(), BadFact> {
         let own = self.request(id).and_then(State::gathered).map(|of| of.own.clone());
+        let answers = self.answers_for(id);
         for (place, (_, ticket)) in own.iter().flatten().enumerate() {
-            let issued = IssuedTicket::new(ticket, (id, place), ticket.bottom().term.start());
+            let since = ticket.bottom().term.start();
+            let issued = IssuedTicket::new(ticket, (id, place), since, answers);
             self.state.issued.insert(ticket.hash(), issued);
             self.set_reclaim(ticket);
         }

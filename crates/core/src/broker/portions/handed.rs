@@ -47,7 +47,7 @@ impl Broker {
         if asked.handover.path.contains(&self.base.id()) {
             return self.answer_portion(now, from, (id, round), PortionOutcome::Seen, out);
         }
-        if self.is_crowded(now, id.origin) {
+        if self.is_crowded(now, from) {
             let refusal = refuse(Refusal::Overloaded);
             return self.answer_portion(now, from, (id, round), refusal, out);
         }
@@ -136,12 +136,11 @@ impl Broker {
         let whole = as_decided(&handover.sealed, handover.answer_by, portion.until);
         let Some(whole) = whole else { return };
         let Ok((request, _)) = portion.of(&whole) else { return };
-        self.state.quotas.asked(id.origin, at);
-        self.requested(&request);
+        self.state.quotas.asked(route.from().unwrap_or(id.origin), at);
+        self.requested(&request, Some(route));
         // It is not taken up again as long as any portion of it could come.
         let expires_at = whole.remembered_until().plus(self.base.margin());
         if let Some(record) = self.state.requests.get_mut(id) {
-            record.route = Some(route);
             record.expires_at = record.expires_at.max(expires_at);
         }
         self.show_route(*id);

@@ -89,7 +89,7 @@ impl Broker {
         check_portion(&shown, allocation, now, self.base.two_margins())?;
         let parts = self.parts_of(&shown, allocation, &mut Drafts::new())?;
         let units: Vec<_> = parts.iter().map(Part::booked).collect();
-        let exceeded = self.state.quotas.exceeded(id.origin, &units, now);
+        let exceeded = self.state.quotas.exceeded(self.answers_for(id), &units, now);
         if let Some(quota) = exceeded.or_else(|| self.no_more_kept(id)) {
             self.no_more(now, id, quota, reason.to_owned(), out);
             return Ok(());
@@ -109,8 +109,9 @@ impl Broker {
     /// Why nothing is kept of one more request of a guest, if so.
     fn no_more_kept(&self, id: RequestId) -> Option<Refusal> {
         let begun = self.request(id).and_then(State::gathered).is_some();
-        let held = self.usage_of(id.origin).held;
-        self.state.quotas.no_more_held(id.origin, held).filter(|_| !begun)
+        let answers = self.answers_for(id);
+        let held = self.usage_of(answers).held;
+        self.state.quotas.no_more_held(answers, held).filter(|_| !begun)
     }
 
     /// The fact that something is kept of a request from this start on, without tickets, if that is allowed.

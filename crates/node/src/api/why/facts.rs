@@ -454,6 +454,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::SharingReviewed(_)
         | F::SellingSet(_)
         | F::NeighbourSet(_)
+        | F::RelationPlanned(_)
         | F::RequestSealed(_)
         | F::RequestHanded(_)
         | F::PortionHanded(_)

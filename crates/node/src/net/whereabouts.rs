@@ -1,0 +1,84 @@
+//! How cards spread: from their actors to their peers, and from broker to broker beside the tickets that are handed on.
+
+use std::collections::BTreeSet;
+
+use tenure_core::actor::Role;
+use tenure_core::model::identity::ActorId;
+use tenure_core::ticket::Ticket;
+use tenure_core::wire::handover::Outcome;
+use tenure_core::wire::message::{Message, Sealed};
+use tenure_core::wire::portion::PortionOutcome;
+use tracing::debug;
+
+use super::card::SignedCard;
+use super::hub::Hub;
+use super::session::{Ends, Item};
+
+/// The kinds of messages by which a broker hands tickets on to another one.
+pub(super) const HANDS_ON: [&str; 3] = ["handed-back", "portion-back", "delegate"];
+
+impl Hub {
+    /// Keeps a card that a peer sends: its own, that of an actor that is looked for here, or, from one broker to
+    /// another, of those whose tickets it hands on.
+    pub(super) fn take_card(&self, ends: Ends, signed: SignedCard) {
+        let Ends { here, there } = ends;
+        let (of, keys) = (signed.card.actor, self.keys_of(here));
+        let is_broker = self.actors.get(&here).is_some_and(|actor| actor.role == Role::Broker);
+        let of_brokers = is_broker && self.role_of(ends) == Some(Role::Broker);
+        if of != there && !of_brokers && !self.seeks(Ends { here, there: of }) {
+            debug!(%of, "a card came that nobody has asked for");
+        } else if let Err(fault) = self.cards.take(signed, there, &keys, self.clock.now()) {
+            debug!(%of, %fault, "a card was not kept");
+        }
+    }
+
+    /// A card of an actor, its own if that is here.
+    pub(super) fn card_of(&self, actor: ActorId) -> Option<SignedCard> {
+        self.own_card(actor).or_else(|| self.cards.get(actor, self.clock.now()))
+    }
+
+    /// Asks the broker that has brought the last card of an actor where that is now.
+    pub(super) fn ask_on(&self, ends: Ends, whom: ActorId) {
+        if let Some(by) = self.cards.brought_by(whom).filter(|by| *by != ends.there) {
+            self.say(Ends { here: ends.here, there: by }, Item::Where(whom));
+        }
+    }
+
+    /// Sends another broker the cards of those who have signed the tickets in a message, before the message: its guests
+    /// are to reach them.
+    pub(super) fn send_cards(&self, ends: Ends, sealed: &Sealed) {
+        if self.role_of(ends) != Some(Role::Broker) {
+            return;
+        }
+        let Ok(envelope) = sealed.peek() else { return };
+        let signers = tickets_in(&envelope.message).into_iter().flat_map(|ticket| {
+            let issuers = ticket.links().iter().map(|link| link.issuer);
+            issuers.chain([ticket.site()]).collect::<Vec<_>>()
+        });
+        let signers: BTreeSet<ActorId> = signers.collect();
+        for card in signers.into_iter().filter_map(|actor| self.card_of(actor)) {
+            let of = card.card.actor;
+            if of != ends.here && of != ends.there {
+                self.say(ends, Item::Card(card));
+            }
+        }
+    }
+}
+
+/// The tickets that a message hands on.
+fn tickets_in(message: &Message) -> Vec<&Ticket> {
+    if let Message::Delegate { ticket, .. } = message {
+        return vec![ticket];
+    }
+    if let Message::HandedBack(back) = message
+        && let Outcome::Granted(tickets) = &back.outcome
+    {
+        return tickets.iter().map(|(_, ticket)| ticket).collect();
+    }
+    if let Message::PortionBack(back) = message
+        && let PortionOutcome::Granted(tickets) = &back.outcome
+    {
+        return tickets.iter().map(|(_, ticket)| ticket).collect();
+    }
+    Vec::new()
+}
