@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Check, Law, Observation, Scene, Tally, LawVerdict};
 use tenure_core::broker::Broker;
+use tenure_core::broker::machine::Tickets;
 use tenure_core::broker::quota::Whose;
 use tenure_core::broker::rules::Source;
 use tenure_core::model::codec;
@@ -17,7 +18,7 @@ use tenure_core::site_authority::facts as site_authority;
 use tenure_core::wire::message::Message;
 use tenure_core::wire::request::{MAX_ITEMS, Request};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::ticket::link::MAX_CONSTRAINTS;
+use tenure_core::ticket::link::{LinkHash, MAX_CONSTRAINTS};
 use tenure_core::ticket::{MAX_DEPTH, Ticket};
 
 pub(super) const LAW: Law = Law {
@@ -25,7 +26,7 @@ pub(super) const LAW: Law = Law {
     name: "bounded resources",
     statement: "Journals and messages stay within the limits of the protocol: links of a ticket, \
                 constraints of a link, items of a request, memos, waiting requests. A broker grants \
-                no peer more units at a time than its quota: what a broker hands on counts for it, not for the guest.",
+                no peer more units at a time than the peer's quota; a request that another broker passes on counts towards that broker's quota, not the guest's.",
     source: "resource exhaustion, RUSTSEC-2023-0053",
     on: "facts of all actors; messages",
 };
@@ -36,8 +37,11 @@ pub(super) struct Checker {
     quotas: BTreeMap<ActorId, BTreeMap<(Whose, bool), Option<u32>>>,
     /// What each broker has granted whom: when, and how many units; below zero what came back.
     granted: BTreeMap<(ActorId, ActorId), Vec<(Term, i64)>>,
-    /// Which broker has handed a request on, to each broker that it was handed to.
+    /// Who answers for a request at a broker, if that is not its guest: the broker that has handed it on, or who answers
+    /// for what it extends.
     handed: BTreeMap<(ActorId, RequestId), ActorId>,
+    /// Who answers for a ticket of a broker.
+    tickets: BTreeMap<(ActorId, LinkHash), ActorId>,
 }
 
 impl Checker {
@@ -59,6 +63,13 @@ impl Checker {
         }
     }
 
+    /// Tickets are cut for a request, and may be granted later.
+    fn cut(&mut self, broker: ActorId, request: RequestId, tickets: &Tickets) {
+        let answers = self.answers(broker, request);
+        let of_broker = tickets.iter().map(|(_, ticket)| ((broker, ticket.hash()), answers));
+        self.tickets.extend(of_broker);
+    }
+
     fn grants(
         &mut self,
         scene: &Scene<'_>,
@@ -66,6 +77,7 @@ impl Checker {
         tally: &mut Tally,
     ) -> LawVerdict {
         let (link, answers) = (ticket.bottom(), self.answers(scene.actor, request));
+        self.tickets.insert((scene.actor, ticket.hash()), answers);
         let granted = self.granted.entry((scene.actor, answers)).or_default();
         granted.push((link.term, i64::from(link.units.get())));
         let granted = &self.granted[&(scene.actor, answers)];
@@ -126,6 +138,14 @@ impl Check for Checker {
                 let mut tickets = fact.tickets.iter().map(|(_, ticket)| (fact.request, ticket));
                 tickets.try_for_each(|ticket| self.grants(scene, ticket, tally))
             }
+            broker::Fact::PortionKept(fact) => {
+                self.cut(scene.actor, fact.request, &fact.tickets);
+                Ok(())
+            }
+            broker::Fact::OffersHeld(fact) => {
+                fact.offers.iter().for_each(|offer| self.cut(scene.actor, fact.request, offer));
+                Ok(())
+            }
             broker::Fact::ReceiptTaken(fact) => {
                 self.returned(scene, &fact.receipt);
                 Ok(())
@@ -139,7 +159,12 @@ impl Check for Checker {
                 Ok(())
             }
             broker::Fact::Requested(fact) => {
-                self.handed.remove(&(scene.actor, fact.request.id));
+                let ticket = |hash: LinkHash| self.tickets.get(&(scene.actor, hash)).copied();
+                let extended = fact.request.items.iter().find_map(|item| ticket(item.extends?));
+                match extended {
+                    Some(answers) => self.handed.insert((scene.actor, fact.request.id), answers),
+                    None => self.handed.remove(&(scene.actor, fact.request.id)),
+                };
                 items(scene, &fact.request, tally)?;
                 let open = scene.model.brokers.get(&scene.actor).map_or(0, |broker| broker.open);
                 within(scene, ("requests that wait", open + 1, Broker::MAX_OPEN), tally)

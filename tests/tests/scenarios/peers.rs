@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tenure_core::actor::common::CommonFact;
-use tenure_core::actor::invitations::{PeerCommand, Relation};
+use tenure_core::actor::invitations::{PeerCommand, PeerRelation};
 use tenure_core::actor::{Actor as _, Role};
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::model::identity::ActorId;
@@ -142,13 +142,13 @@ fn two(world: &World, args: &mut Args) -> Result<(usize, ActorId), Bad> {
 }
 
 /// What a broker does for the other one, as `as=share` or `as=forward`, and for how many units at most.
-fn relation(args: &mut Args) -> Result<Option<Relation>, Bad> {
+fn relation(args: &mut Args) -> Result<Option<PeerRelation>, Bad> {
     let units = args.option("limit").map(|limit| limit.parse().map_err(|_| "`limit` is a number"));
     let units = units.transpose()?;
     match args.option("as").as_deref() {
         None => Ok(None),
-        Some("share") => Ok(Some(Relation::Share { units })),
-        Some("forward") => Ok(Some(Relation::Forward { units })),
+        Some("share") => Ok(Some(PeerRelation::Share { units })),
+        Some("forward") => Ok(Some(PeerRelation::Forward { units })),
         Some(other) => Err(format!("`{other}` is neither `share` nor `forward`")),
     }
 }

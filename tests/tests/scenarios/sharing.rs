@@ -1,7 +1,7 @@
 //! What brokers share with each other, brokers that are drained, and requests that brokers pass on.
 
 use tenure_core::actor::Role;
-use tenure_core::actor::invitations::{Newcomer, Relation};
+use tenure_core::actor::invitations::{Newcomer, PeerRelation};
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::facts::{self as broker, NeighbourSet, RelationPlanned, SharingSet};
 use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach};
@@ -181,8 +181,8 @@ fn planned(names: &Names, fact: &RelationPlanned) -> String {
     let most =
         |units: Option<u32>| units.map_or_else(String::new, |units| format!(", at most {units}"));
     match fact.relation {
-        Relation::Share { units } => format!("shares with {who}{}", most(units)),
-        Relation::Forward { units } => {
+        PeerRelation::Share { units } => format!("shares with {who}{}", most(units)),
+        PeerRelation::Forward { units } => {
             format!("forwards to {who}, takes what is passed on{}", most(units))
         }
     }

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use tenure_core::actor::Role;
 use tenure_core::actor::common::{self, CommonFact};
 use tenure_core::actor::fact::Memo;
-use tenure_core::actor::invitations::{Newcomer, Relation};
+use tenure_core::actor::invitations::{Newcomer, PeerRelation};
 use tenure_core::actor::order::Order;
 use tenure_core::actor::settings::SettingChange;
 use tenure_core::broker::facts as broker;
@@ -758,7 +758,7 @@ fn forwarding_facts(p: &Parts) -> Vec<broker::Fact> {
         .into(),
         broker::RelationPlanned {
             newcomer: Newcomer::Invited(7),
-            relation: Relation::Forward { units: Some(4) },
+            relation: PeerRelation::Forward { units: Some(4) },
         }
         .into(),
         broker::RequestSealed { request, sealed: handover(p).sealed, reach: Reach::default() }

@@ -59,7 +59,7 @@ pub(crate) struct AcceptArgs {
     stop: bool,
 }
 
-/// List which units a broker has: its own, what is lent, and what its neighbours advertise.
+/// List the units that a broker has, has borrowed or lent, and those that its neighbours advertise.
 #[derive(Args, Debug)]
 #[command(after_help = ROUTES)]
 pub(crate) struct RoutesArgs {
@@ -117,7 +117,7 @@ pub(super) fn list(args: &RoutesArgs, console: &mut Console<'_>) -> Result<(), E
     print::rows(&all, args.endpoint.output, NONE, console)
 }
 
-const NONE: &str = "no units, and no neighbours";
+const NONE: &str = "no units and no neighbours";
 
 impl print::Row for RouteView {
     const COLUMNS: &'static [&'static str] =
@@ -148,7 +148,7 @@ fn terms(agreed: &AgreementView) -> String {
         terms.push("forwards".to_owned());
     }
     if agreed.passed > 0 {
-        terms.push(format!("{} asked", agreed.passed));
+        terms.push(format!("{} pending", agreed.passed));
     }
     if agreed.accept {
         let types = Some(agreed.types.join(" ")).filter(|types| !types.is_empty());

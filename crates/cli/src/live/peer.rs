@@ -86,7 +86,7 @@ Examples:
 pub(crate) struct Invite {
     #[command(flatten)]
     endpoint: Change,
-    /// The role of the actor to invite
+    /// The role of the actor to invite [default with `--as`: broker]
     #[arg(long, value_parser = role, required_unless_present = "kind")]
     role: Option<Role>,
     /// The inviting actor [default: the only actor]
@@ -107,12 +107,12 @@ pub(crate) struct Invite {
 /// What a broker does for another one.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct RelationArgs {
-    /// What this broker does for the other one from then on: `share` its units, or `forward` requests and take those
-    /// that the other forwards
+    /// What this broker does for the other once they are peers: `share` lends it units; `forward` passes requests on to
+    /// it and accepts those that it passes on
     #[arg(long = "as", id = "kind", value_name = "WHAT", value_parser = kind)]
     kind: Option<RelationKind>,
-    /// Of each type at most so many units are shared; requests that the other forwards get at most so many units at a
-    /// time
+    /// With `share`, the most units of each type to lend; with `forward`, the most units, of all types together, that
+    /// requests from the other broker may hold at a time [default: no limit]
     #[arg(long, value_name = "UNITS", requires = "kind")]
     limit: Option<u32>,
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::clocks::ClocksApart;
 use crate::actor::effect::{Effect, EffectId, Output};
-use crate::actor::invitations::{Newcomer, PeerKeeper as _, Relation};
+use crate::actor::invitations::{Newcomer, PeerKeeper as _, PeerRelation};
 use crate::actor::joined::PeerBook;
 use crate::actor::keys::KeyHolder as _;
 use crate::actor::order::{Order, Orders};
@@ -262,7 +262,7 @@ pub(crate) trait CommonActor: Emit<Fact: From<CommonFact>> + Sized {
     fn plan_relation(
         &mut self,
         _: Time,
-        _: (Newcomer, Option<Relation>),
+        _: (Newcomer, Option<PeerRelation>),
         _: &mut Output<Self::Fact>,
     ) {
     }
@@ -271,7 +271,7 @@ pub(crate) trait CommonActor: Emit<Fact: From<CommonFact>> + Sized {
     ///
     /// # Errors
     /// Only a broker can, for a broker.
-    fn can_plan(&self, _: Relation) -> Result<(), String> {
+    fn can_plan(&self, _: Time, _: PeerRelation) -> Result<(), String> {
         Err("only a broker shares with another broker, and passes requests on to it".to_owned())
     }
 

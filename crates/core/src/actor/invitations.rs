@@ -26,16 +26,16 @@ pub const MAX_HOLDS: Span = Span::DAY.times(30);
 
 /// What a broker does for another one once they are peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Relation {
-    /// It shares its units: of each type at most so many, if there is a number.
+pub enum PeerRelation {
+    /// It shares its units, of each type at most this many, if a number is set.
     Share {
-        /// The number.
+        /// The limit.
         units: Option<u32>,
     },
-    /// It passes on to it requests that it cannot meet, and takes those of its guests: for at most so many units at a
-    /// time, if there is a number.
+    /// It passes on requests that it cannot meet, and accepts those that the other passes on, for at most this many units
+    /// at a time, if a number is set.
     Forward {
-        /// The number.
+        /// The limit.
         units: Option<u32>,
     },
 }
@@ -45,7 +45,7 @@ pub enum Relation {
 pub enum Newcomer {
     /// Who comes with the invitation of this number.
     Invited(u64),
-    /// Who has invited.
+    /// The inviter.
     Inviter(ActorId),
 }
 
@@ -65,7 +65,7 @@ pub enum PeerCommand {
         /// Where the actor is dialled.
         address: String,
         /// What a broker does for the broker that comes.
-        relation: Option<Relation>,
+        relation: Option<PeerRelation>,
     },
     /// Who has invited becomes a peer.
     Join {
@@ -78,7 +78,7 @@ pub enum PeerCommand {
         /// Where the actor is dialled, if it is.
         reached_at: Option<String>,
         /// What a broker does for the broker that has invited it.
-        relation: Option<Relation>,
+        relation: Option<PeerRelation>,
     },
     /// A peer by invitation is dialled elsewhere, or may do something else.
     Change {
@@ -110,7 +110,7 @@ pub(crate) trait PeerKeeper: CommonActor {
     ) -> Result<(), String> {
         let fact = match command {
             PeerCommand::Invite { joiner, called, may, holds, address, relation } => {
-                self.can_relate(relation, joiner)?;
+                self.can_relate(now, relation, joiner)?;
                 let made = self.invite(now, (joiner, called), may, (holds, address))?;
                 let newcomer = Newcomer::Invited(made.invitation.number);
                 self.emit_common(now, made, out);
@@ -118,7 +118,7 @@ pub(crate) trait PeerKeeper: CommonActor {
                 return Ok(());
             }
             PeerCommand::Join { invitation, called, may, reached_at, relation } => {
-                self.can_relate(relation, invitation.invitation.role)?;
+                self.can_relate(now, relation, invitation.invitation.role)?;
                 let newcomer = Newcomer::Inviter(invitation.invitation.inviter);
                 let taken = self.take_invitation(now, *invitation, (called, may), reached_at)?;
                 self.emit_common(now, taken, out);
@@ -146,12 +146,17 @@ pub(crate) trait PeerKeeper: CommonActor {
     }
 
     /// Refuses what cannot be done for an actor of a role.
-    fn can_relate(&self, relation: Option<Relation>, with: Role) -> Result<(), String> {
+    fn can_relate(
+        &self,
+        now: Time,
+        relation: Option<PeerRelation>,
+        with: Role,
+    ) -> Result<(), String> {
         let Some(relation) = relation else { return Ok(()) };
         if with != Role::Broker {
-            return Err(format!("nothing is shared with a {with}, and nothing forwarded to it"));
+            return Err(format!("nothing is shared with or forwarded to a {with}"));
         }
-        self.can_plan(relation)
+        self.can_plan(now, relation)
     }
 
     /// The peer by invitation.

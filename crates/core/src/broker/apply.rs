@@ -99,7 +99,7 @@ impl Broker {
             }
             Fact::RecallTold(fact) => self.recall_told(at, fact),
             Fact::NeighbourSet(fact) => self.neighbour_set(fact),
-            Fact::RelationPlanned(fact) => self.relation_planned(fact),
+            Fact::RelationPlanned(fact) => self.relation_planned(at, fact),
             Fact::RequestSealed(fact) => self.request_sealed(at, fact),
             Fact::RequestHanded(fact) => self.request_handed(at, fact),
             Fact::RequestPassed(fact) => self.request_passed(at, fact)?,
@@ -184,6 +184,10 @@ impl Broker {
 
     pub(super) fn requested(&mut self, request: &Request, route: Option<Route>) {
         let came_at = self.base.position;
+        let extended = request.items.iter().find_map(|item| self.state.issued.get(&item.extends?));
+        let handed_by = route.as_ref().and_then(Route::from);
+        let answers = handed_by.or(extended.map(|ticket| ticket.answers));
+        let answers = answers.unwrap_or(request.id.origin);
         let shared = Arc::new(request.clone());
         let state = State::Open { request: Arc::clone(&shared), waiting: None };
         let record = Record {
@@ -195,8 +199,8 @@ impl Broker {
             expires_at: request.remembered_until().plus(self.base.margin()),
             answered: None,
             route,
+            answers,
         };
-        let answers = record.handed_by().unwrap_or(request.id.origin);
         self.state.timers.set(Timer::Request(request.id), Some(record.answer_by));
         self.state.open.insert(came_at, request.id);
         self.index.opened(came_at, shared);
@@ -382,7 +386,7 @@ impl Broker {
         self.state.open.remove(&record.came_at);
         self.index.closed(record.came_at);
         self.index.routed(id, None);
-        let answers = record.handed_by().unwrap_or(id.origin);
+        let answers = record.answers;
         if let Some(usage) = self.state.of_each.get_mut(&answers) {
             usage.requests -= 1;
             let (open, held) = counts(&record.state);

@@ -3,7 +3,7 @@
 use super::delegating::Delegated;
 use super::{Broker, Holding, IssuedTicket, Obligation, Usage};
 use crate::actor::common::{CommonActor, PeerObligation};
-use crate::actor::invitations::{Newcomer, Relation};
+use crate::actor::invitations::{Newcomer, PeerRelation};
 use crate::actor::{Emit as _, Role};
 use crate::broker::Output;
 use crate::broker::facts::RelationPlanned;
@@ -30,7 +30,7 @@ impl CommonActor for Broker {
     fn plan_relation(
         &mut self,
         now: Time,
-        (newcomer, relation): (Newcomer, Option<Relation>),
+        (newcomer, relation): (Newcomer, Option<PeerRelation>),
         out: &mut Output,
     ) {
         if let Some(relation) = relation {
@@ -38,8 +38,8 @@ impl CommonActor for Broker {
         }
     }
 
-    fn can_plan(&self, relation: Relation) -> Result<(), String> {
-        self.check_relation(relation)
+    fn can_plan(&self, now: Time, relation: PeerRelation) -> Result<(), String> {
+        self.check_relation(now, relation)
     }
 
     fn ties_with(&self, now: Time, peer: ActorId) -> Option<String> {

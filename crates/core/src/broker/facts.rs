@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::actor::Role;
 use crate::actor::fact::{Memo, facts};
-use crate::actor::invitations::{Newcomer, Relation};
+use crate::actor::invitations::{Newcomer, PeerRelation};
 use crate::broker::forwarding::{Neighbour, Reach};
 use crate::broker::machine::Tickets;
 use crate::broker::orders::{OrderOutcome, UnitOrder};
@@ -369,7 +369,7 @@ facts! {
         /// Which broker.
         newcomer: Newcomer,
         /// What is done for it.
-        relation: Relation,
+        relation: PeerRelation,
     }
 
     /// A request that came, or its revision, may be passed on: as its guest has signed it.

@@ -199,6 +199,9 @@ struct Record {
     answered: Option<Cause>,
     /// If it may be passed on, or was: its way.
     route: Option<Route>,
+    /// Whose quota it counts towards: the broker's that has handed it on, its guest's, or, of an extension, that of what
+    /// it extends. It stays the same.
+    answers: ActorId,
 }
 
 /// What a request asks for, in short.
@@ -321,11 +324,9 @@ impl Broker {
         self.state.of_each.get(&peer).copied().unwrap_or_default()
     }
 
-    /// Who answers for a request: the broker that has handed it on, or its guest. It counts towards that peer's quota,
-    /// so however many guests a broker vouches for, they share one.
+    /// Who answers for a request, so that it counts towards that peer's quota.
     fn answers_for(&self, id: RequestId) -> ActorId {
-        let record = self.state.requests.get(&id);
-        record.and_then(|record| record.handed_by()).unwrap_or(id.origin)
+        self.state.requests.get(&id).map_or(id.origin, |record| record.answers)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Quotas: how much a peer may have of a broker, whatever the broker's mapper decides.
 //!
-//! A request counts for who answers for it: its guest, or the broker that has handed it on.
+//! A request counts towards the quota of the peer that answers for it: the guest, or the broker that passed it on.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! What a broker does for another one from the moment on at which they are peers by invitation.
+//! What a broker does for another once they become peers by invitation.
 
 use super::Broker;
 use super::rules::Source;
-use crate::actor::common::{CommonFact, InvitationAnswered};
-use crate::actor::invitations::{Newcomer, Relation};
+use crate::actor::common::{CommonFact, InvitationAnswered, PeerRemoved};
+use crate::actor::invitations::{Newcomer, PeerRelation};
 use crate::actor::joined::{Joined, Standing};
 use crate::broker::facts::{NeighbourSet, QuotaSet, RelationPlanned, SharingSet};
 use crate::broker::forwarding::{Accepted, Neighbour};
@@ -12,31 +12,40 @@ use crate::broker::sharing::Sharing;
 use crate::model::time::Time;
 
 impl Broker {
-    pub(super) fn relation_planned(&mut self, fact: &RelationPlanned) {
+    pub(super) fn relation_planned(&mut self, at: Time, fact: &RelationPlanned) {
+        let mut planned = std::mem::take(&mut self.state.relations);
+        planned.retain(|newcomer, _| self.is_awaited(at, *newcomer));
+        planned.insert(fact.newcomer, fact.relation);
+        self.state.relations = planned;
+    }
+
+    /// Whether a newcomer can still become a peer.
+    fn is_awaited(&self, now: Time, newcomer: Newcomer) -> bool {
         let peers = &self.base.common.peers;
-        let is_awaited = |newcomer: &Newcomer| match newcomer {
-            Newcomer::Invited(number) => peers.invited(*number).is_some_and(|of| !of.used),
+        match newcomer {
+            Newcomer::Invited(number) => {
+                peers.invited(number).is_some_and(|of| !of.used && now < of.until)
+            }
             Newcomer::Inviter(id) => {
                 let asked = |joined: &Joined| matches!(joined.standing, Standing::Asked { .. });
-                peers.joined().get(id).is_some_and(asked)
+                peers.joined().get(&id).is_some_and(asked)
             }
-        };
-        self.state.relations.retain(|newcomer, _| is_awaited(newcomer));
-        self.state.relations.insert(fact.newcomer, fact.relation);
+        }
     }
 
     /// Why this cannot be planned, if so.
-    pub(super) fn check_relation(&self, relation: Relation) -> Result<(), String> {
-        let planned = |is: fn(&Relation) -> bool| {
-            self.state.relations.values().filter(|planned| is(planned)).count()
+    pub(super) fn check_relation(&self, now: Time, relation: PeerRelation) -> Result<(), String> {
+        let planned = |is: fn(&PeerRelation) -> bool| {
+            let planned = self.state.relations.iter();
+            planned.filter(|(who, of)| is(of) && self.is_awaited(now, **who)).count()
         };
         let (now, planned, most, what) = match relation {
-            Relation::Share { .. } => {
-                let planned = planned(|of| matches!(of, Relation::Share { .. }));
+            PeerRelation::Share { .. } => {
+                let planned = planned(|of| matches!(of, PeerRelation::Share { .. }));
                 (self.state.sharings.count(), planned, Sharing::MAX_COUNT, "shares with")
             }
-            Relation::Forward { .. } => {
-                let planned = planned(|of| matches!(of, Relation::Forward { .. }));
+            PeerRelation::Forward { .. } => {
+                let planned = planned(|of| matches!(of, PeerRelation::Forward { .. }));
                 let now = self.state.neighbours.keys().len();
                 (now, planned, Self::MAX_NEIGHBOURS, "forwards to")
             }
@@ -44,10 +53,10 @@ impl Broker {
         if now + planned < most {
             return Ok(());
         }
-        Err(format!("it {what} {most} brokers already, or will"))
+        Err(format!("it already {what} {most} brokers, planned ones included"))
     }
 
-    /// What was planned for a newcomer is in force, as if an operator had said it: it prevails over the configuration.
+    /// Puts in force what was planned for a newcomer, as if an operator had set it, so it prevails over the configuration.
     /// It follows from the fact by which the newcomer is a peer, so neither is in the journal without the other.
     pub(super) fn begin_relation(&mut self, at: Time, fact: &CommonFact) {
         let (newcomer, with) = match fact {
@@ -55,11 +64,19 @@ impl Broker {
             CommonFact::InvitationAnswered(InvitationAnswered { peer, fault: None }) => {
                 (Newcomer::Inviter(*peer), *peer)
             }
-            CommonFact::InvitationAnswered(_)
-            | CommonFact::InvitationMade(_)
-            | CommonFact::InvitationTaken(_)
+            // What was planned is over; a later invitation is taken with what is planned then.
+            CommonFact::InvitationAnswered(InvitationAnswered { peer, fault: Some(_) })
+            | CommonFact::PeerRemoved(PeerRemoved { peer }) => {
+                self.state.relations.remove(&Newcomer::Inviter(*peer));
+                return;
+            }
+            CommonFact::InvitationTaken(fact) => {
+                let inviter = Newcomer::Inviter(fact.invitation.invitation.inviter);
+                self.state.relations.remove(&inviter);
+                return;
+            }
+            CommonFact::InvitationMade(_)
             | CommonFact::PeerChanged(_)
-            | CommonFact::PeerRemoved(_)
             | CommonFact::Commanded(_)
             | CommonFact::SettingsChanged(_)
             | CommonFact::ClockCompared(_)
@@ -70,11 +87,11 @@ impl Broker {
         };
         let by = Source::Operator;
         match self.state.relations.remove(&newcomer) {
-            Some(Relation::Share { units }) => {
+            Some(PeerRelation::Share { units }) => {
                 let sharing = Some(Sharing { units, ..Sharing::default() });
                 self.sharing_set(at, &SharingSet { with, sharing, by });
             }
-            Some(Relation::Forward { units }) => {
+            Some(PeerRelation::Forward { units }) => {
                 let accept = Some(Accepted::default());
                 let neighbour = Some(Neighbour { forward: true, accept });
                 self.neighbour_set(&NeighbourSet { with, neighbour, by });

@@ -16,7 +16,7 @@ use super::quota::Quotas;
 use super::rules::Rules;
 use super::sharing::Sharings;
 use super::{Holding, IssuedTicket, Obligation, Record, Timer, Usage};
-use crate::actor::invitations::{Newcomer, Relation};
+use crate::actor::invitations::{Newcomer, PeerRelation};
 use crate::actor::pending::PendingEffects;
 use crate::actor::recalls::IssuedRecalls;
 use crate::actor::rounds::MapperRounds;
@@ -73,7 +73,7 @@ pub(crate) struct State {
     /// With which brokers it passes on requests.
     pub(super) neighbours: Rules<ActorId, Neighbour>,
     /// What it will do for brokers that are yet to become peers.
-    pub(super) relations: BTreeMap<Newcomer, Relation>,
+    pub(super) relations: BTreeMap<Newcomer, PeerRelation>,
 }
 
 impl State {

@@ -349,6 +349,34 @@ fn what_has_lapsed_before_all_was_asked_is_not_said_to_be_held() {
     assert_eq!(world.free_at(100), free);
 }
 
+/// Decides nothing.
+struct Undecided(Routed);
+
+impl BrokerMapper for Undecided {
+    fn decide(&self, view: &View) -> Decision {
+        Decision { choices: Vec::new(), ..self.0.decide(view) }
+    }
+}
+
+#[test]
+fn a_guest_revises_nothing_that_a_broker_has_handed_on() {
+    let mut world = passing(|| Box::new(Undecided(Routed(Box::new(Fcfs::default())))));
+    let accept = Neighbour { forward: true, accept: Some(Accepted::default()) };
+    let set = Command::SetNeighbour { with: id(FAR_BROKER), neighbour: accept };
+    world.hand(BROKER, Input::Command(set.into()));
+    let mut request = request(GUEST, 1, 2, 0, HOUR);
+    let handed = Message::HandOver(Box::new(asked(&request).handover));
+    world.deliver(BROKER, &letter(FAR_BROKER, BROKER, handed));
+    assert!(matches!(state(&world), State::Open { .. }), "{:?}", state(&world));
+    request.history.revision += 1;
+    request.items[0].units = units(1);
+    let revised = Message::Request(request.clone());
+    let out = world.deliver(BROKER, &letter(GUEST, BROKER, revised));
+    assert_eq!(out.facts, []);
+    world.advance_to(request.answer_by);
+    assert!(matches!(state(&world), State::Refused { .. }), "{:?}", state(&world));
+}
+
 /// Says everything twice.
 struct Twice(Routed);
 

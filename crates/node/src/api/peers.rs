@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::common::CommonFact;
-use tenure_core::actor::invitations::{PeerCommand, Relation};
+use tenure_core::actor::invitations::{PeerCommand, PeerRelation};
 use tenure_core::actor::joined::{Joined, Standing};
 use tenure_core::actor::{Actor as _, Role};
 use tenure_core::broker::Command as BrokerCommand;
@@ -38,8 +38,8 @@ pub struct PeerView {
     pub role: Option<Role>,
     /// Its id.
     pub id: String,
-    /// `configuration`, `invitation`, or `ticket`: of a site that is found by its card, or of the holder of a
-    /// ticket.
+    /// `configuration`, `invitation`, `ticket`: of a site or a broker that is found by its card, or of the holder
+    /// of a ticket; or `endorsement`.
     pub known_by: String,
     /// `peer`; `joining`, while who has invited has yet to confirm it; `refused`, if that did not; `stranger`, of
     /// who is known by a ticket, or has shown an invitation.
@@ -120,7 +120,7 @@ pub enum RelationKind {
     Forward,
 }
 
-impl From<RelationRequest> for Relation {
+impl From<RelationRequest> for PeerRelation {
     fn from(RelationRequest { kind, limit: units }: RelationRequest) -> Self {
         match kind {
             RelationKind::Share => Self::Share { units },
@@ -311,7 +311,7 @@ impl AppState {
             self.is_free(name, None)?;
         }
         let holds = expires.unwrap_or(HOLDS);
-        let (joiner, called, relation) = (role, name, relation.map(Relation::from));
+        let (joiner, called, relation) = (role, name, relation.map(PeerRelation::from));
         let command = PeerCommand::Invite { joiner, called, may, holds, address, relation };
         let done = self.order(handle, (by, ""), of_role(handle, command)).await?;
         let made = done.facts.iter().find_map(|entry| match entry.fact.common() {
@@ -349,7 +349,7 @@ impl AppState {
         }
         let reached_at = self.dialled_at();
         let invitation = Box::new(invitation);
-        let relation = relation.map(Relation::from);
+        let relation = relation.map(PeerRelation::from);
         let command = PeerCommand::Join { invitation, called: name, may, reached_at, relation };
         self.order(handle, (by, ""), of_role(handle, command)).await?;
         self.peers_between(handle.info().id, inviter).await

@@ -1,4 +1,4 @@
-//! Where a broker has units from: its own, what others have lent it, what it has lent, and what its neighbours have.
+//! The units of a broker: its own, borrowed and lent ones, and those of its neighbours.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::lease_request;
 use super::server::{ApiResult, AppState};
 use super::view::{Names, name, time};
 
-/// Units of which a broker can give, or that it has given away, by whom they are had.
+/// Units that a broker can grant or has lent, grouped by the actor they come from or went to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RouteView {

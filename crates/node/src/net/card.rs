@@ -110,7 +110,12 @@ pub(super) struct CardBook {
 struct Brought {
     signed: SignedCard,
     by: ActorId,
+    /// When that one was last asked for a newer one.
+    asked: Option<Time>,
 }
+
+/// How long after it was asked a peer is asked again.
+const ASKED_AGAIN: Span = Span::from_secs(2);
 
 /// For how long it is remembered who has brought a card that holds no more.
 const REMEMBERED: Span = Span::DAY.times(30);
@@ -126,10 +131,15 @@ impl CardBook {
         held.map(|brought| brought.signed.clone())
     }
 
-    /// Who has brought the last card of an actor.
-    pub(super) fn brought_by(&self, actor: ActorId) -> Option<ActorId> {
-        let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
-        cards.get(&actor).map(|brought| brought.by)
+    /// Who has brought the last card of an actor and may be asked for a newer one, unless that was asked just now.
+    pub(super) fn brought_by(&self, actor: ActorId, now: Time) -> Option<ActorId> {
+        let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        let brought = cards.get_mut(&actor)?;
+        if brought.asked.is_some_and(|asked| now < asked.plus(ASKED_AGAIN)) {
+            return None;
+        }
+        brought.asked = Some(now);
+        Some(brought.by)
     }
 
     /// All that hold.
@@ -162,7 +172,7 @@ impl CardBook {
             return Err(CardFault::Old(actor));
         }
         cards.retain(|_, known| now < known.signed.card.until.plus(REMEMBERED));
-        cards.insert(actor, Brought { signed, by });
+        cards.insert(actor, Brought { signed, by, asked: None });
         let of_peer = cards.iter().filter(|(of, brought)| brought.by == by && **of != by);
         let of_peer: Vec<(Time, ActorId)> =
             of_peer.map(|(of, brought)| (brought.signed.card.until, *of)).collect();
@@ -276,10 +286,14 @@ mod tests {
         book.take(first.clone(), by, &keys, NOW).unwrap();
         book.take(signed(2_000_000, later(1)), other, &keys, NOW).unwrap();
         for number in 0..MOST_OF_ONE as u64 {
-            assert_eq!(book.brought_by(first.card.actor), Some(by), "{number}");
+            assert_eq!(book.get(first.card.actor, NOW), Some(first.clone()), "{number}");
             book.take(signed(number, later(60)), by, &keys, NOW).unwrap();
         }
-        assert_eq!(book.brought_by(first.card.actor), None, "it ends first");
+        assert_eq!(book.get(first.card.actor, NOW), None, "it ends first");
+        let known = signed(0, later(60)).card.actor;
+        assert_eq!(book.brought_by(known, NOW), Some(by));
+        assert_eq!(book.brought_by(known, later(1)), None, "it was asked just now");
+        assert_eq!(book.brought_by(known, later(2)), Some(by));
         assert_eq!(book.all(NOW).len(), MOST_OF_ONE + 1);
     }
 }

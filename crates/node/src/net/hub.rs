@@ -18,7 +18,6 @@ use tenure_core::wire::invitation::{Invitation, SignedInvitation};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tracing::debug;
 
 use super::budget::{Budget, Rate};
 use super::card::{CARD_HOLDS, Card, CardBook, SignedCard};
@@ -53,7 +52,7 @@ struct KnownKeys {
 /// Why a stranger is not let in.
 #[derive(Debug, Error)]
 pub(super) enum NotAdmitted {
-    #[error("{0} is no peer, and who is asked for is no site")]
+    #[error("{0} is no peer, and who is asked for admits none but its peers")]
     NoSite(ActorId),
     #[error("{0} is no peer, and {1}")]
     Ticket(ActorId, HolderFault),
@@ -92,6 +91,8 @@ pub(super) struct Hub {
     /// What each actor of this process knows of keys, and the secrets of its own.
     keys: RwLock<BTreeMap<ActorId, KnownKeys>>,
     pub(super) strangers: Arc<Semaphore>,
+    /// Places of those who bring receipts alone.
+    pub(super) buyers: Arc<Semaphore>,
     /// What all strangers together may send.
     budget: Mutex<Budget>,
     /// Who was not let in.
@@ -115,6 +116,7 @@ impl Hub {
             endorsements: EndorsementBook::default(),
             keys: RwLock::default(),
             strangers: Arc::new(Semaphore::new(MOST_STRANGERS)),
+            buyers: Arc::new(Semaphore::new(MOST_STRANGERS)),
             budget: Mutex::new(Budget::new(Rate::STRANGERS, Instant::now())),
             refused: RefusedConnections::default(),
         }

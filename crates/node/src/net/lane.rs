@@ -349,14 +349,21 @@ async fn address(hub: &Hub, way: &Way, ends: Ends) -> String {
     match way {
         Way::Address(address) | Way::Inviter(address, _) => address.clone(),
         Way::Inwards | Way::Stranger(..) => std::future::pending().await,
-        Way::Card(_) => loop {
-            let changed = hub.cards.changed.notified();
-            if let Some(signed) = hub.cards.get(ends.there, hub.clock.now()) {
-                return signed.card.address;
+        Way::Card(_) => {
+            let mut ask_at = Instant::now();
+            loop {
+                let changed = hub.cards.changed.notified();
+                if let Some(signed) = hub.cards.get(ends.there, hub.clock.now()) {
+                    return signed.card.address;
+                }
+                // Cards of others wake it, too.
+                if Instant::now() >= ask_at {
+                    hub.ask_where(ends.here, ends.there);
+                    ask_at = Instant::now() + ASK_EVERY;
+                }
+                drop(timeout(ask_at.saturating_duration_since(Instant::now()), changed).await);
             }
-            hub.ask_where(ends.here, ends.there);
-            drop(timeout(ASK_EVERY, changed).await);
-        },
+        }
     }
 }
 

@@ -196,10 +196,14 @@ impl Admission {
         if let Some(lane) = self.hub.lane(ends) {
             return Ok(lane);
         }
-        let place = Arc::clone(&self.hub.strangers).try_acquire_owned();
+        let places = match stranger {
+            Stranger::Buyer => &self.hub.buyers,
+            Stranger::Holder | Stranger::Invited | Stranger::Endorsed => &self.hub.strangers,
+        };
+        let place = Arc::clone(places).try_acquire_owned();
         let place = place.map_err(|_| Refused::Full(there))?;
         let known = match stranger {
-            Stranger::Holder => Known::Ticket,
+            Stranger::Holder | Stranger::Buyer => Known::Ticket,
             Stranger::Invited => Known::Invited,
             Stranger::Endorsed => Known::Endorsement,
         };

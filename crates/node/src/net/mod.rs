@@ -327,13 +327,17 @@ impl Transport for Network {
         }
         for (&there, joined) in peers.iter().filter(|(_, joined)| is_reached(joined)) {
             let (ends, lane) = (Ends { here, there }, self.hub.lane(Ends { here, there }));
-            let stays = lane.is_some_and(|lane| match lane.known {
+            let (known, way) = way_to(joined);
+            let stays = lane.as_ref().is_some_and(|lane| match lane.known {
                 Known::Configured => true,
                 Known::Joined | Known::Inviting => lane.address == joined.address,
                 Known::Invited | Known::Ticket | Known::Endorsement => false,
             });
+            if let Some(lane) = lane.filter(|lane| stays && lane.known == Known::Inviting) {
+                // It has confirmed by now, or has yet to.
+                self.hub.put(ends, Lane { known, ..lane });
+            }
             if !stays && !self.hub.actors.contains_key(&there) {
-                let (known, way) = way_to(joined);
                 let other = Other::peer(&joined.name, joined.role, known);
                 lane::reopen(&self.hub, ends, other, way);
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use tenure_core::actor::Role;
+use tenure_core::model::codec;
 use tenure_core::model::identity::ActorId;
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::handover::Outcome;
@@ -12,19 +13,31 @@ use tracing::debug;
 
 use super::card::SignedCard;
 use super::hub::Hub;
+use super::lane::{Known, Lane};
 use super::session::{Ends, Item};
 
 /// The kinds of messages by which a broker hands tickets on to another one.
 pub(super) const HANDS_ON: [&str; 3] = ["handed-back", "portion-back", "delegate"];
+
+/// The longest card of another actor, in bytes: it has a few statements about keys.
+const MOST_BYTES: usize = 4_096;
 
 impl Hub {
     /// Keeps a card that a peer sends: its own, that of an actor that is looked for here, or, from one broker to
     /// another, of those whose tickets it hands on.
     pub(super) fn take_card(&self, ends: Ends, signed: SignedCard) {
         let Ends { here, there } = ends;
+        if signed.card.actor != there && codec::encode(&signed).len() > MOST_BYTES {
+            return debug!(of = %signed.card.actor, "a card of another was not kept: it is too long");
+        }
         let (of, keys) = (signed.card.actor, self.keys_of(here));
         let is_broker = self.actors.get(&here).is_some_and(|actor| actor.role == Role::Broker);
-        let of_brokers = is_broker && self.role_of(ends) == Some(Role::Broker);
+        // Who has invited may send cards before the invitation is known to be accepted.
+        let of_brokers = is_broker
+            && self.lane(ends).is_some_and(|lane| {
+                let invited = [Known::Configured, Known::Joined, Known::Inviting];
+                lane.role == Some(Role::Broker) && invited.contains(&lane.known)
+            });
         if of != there && !of_brokers && !self.seeks(Ends { here, there: of }) {
             debug!(%of, "a card came that nobody has asked for");
         } else if let Err(fault) = self.cards.take(signed, there, &keys, self.clock.now()) {
@@ -37,15 +50,23 @@ impl Hub {
         self.own_card(actor).or_else(|| self.cards.get(actor, self.clock.now()))
     }
 
-    /// Asks the broker that has brought the last card of an actor where that is now.
+    /// A broker that is asked by a peer asks the peer that last sent a card of an actor for a current one, now and then:
+    /// so a question that goes round ends.
     pub(super) fn ask_on(&self, ends: Ends, whom: ActorId) {
-        if let Some(by) = self.cards.brought_by(whom).filter(|by| *by != ends.there) {
-            self.say(Ends { here: ends.here, there: by }, Item::Where(whom));
+        let is_broker = self.actors.get(&ends.here).is_some_and(|of| of.role == Role::Broker);
+        if !is_broker || self.role_of(ends).is_none() {
+            return;
+        }
+        let by = self.cards.brought_by(whom, self.clock.now());
+        let Some(by) = by.filter(|by| *by != ends.there) else { return };
+        let to = |(of, lane): &(Ends, Lane)| of.there == by && lane.role == Some(Role::Broker);
+        if let Some((_, lane)) = self.lanes().into_iter().find(to) {
+            drop(lane.queue.try_send(Item::Where(whom)));
         }
     }
 
-    /// Sends another broker the cards of those who have signed the tickets in a message, before the message: its guests
-    /// are to reach them.
+    /// Sends another broker the cards of those who have signed the tickets in a message, before the message, so that
+    /// its guests can reach them.
     pub(super) fn send_cards(&self, ends: Ends, sealed: &Sealed) {
         if self.role_of(ends) != Some(Role::Broker) {
             return;

@@ -190,7 +190,7 @@ const ATTACKS: &[Attack<Rights>] = &[
         at.silence(Message::Close { tickets: vec![at.own.clone(); 65] })
     }),
     ("no tickets to close", "nothing", |at| at.silence(Message::Close { tickets: Vec::new() })),
-    ("a good ticket at the door of the broker", "who is asked for is no site", |at| {
+    ("a good ticket at the door of the broker", "was cut by another broker", |at| {
         let hello = Frame::Hello(Hello::new(unknown().id(), at.broker.site.id())).to_bytes();
         at.broker.says(&unknown(), &[Frame::Ticket(at.own.clone()).to_bytes(), hello])
     }),
