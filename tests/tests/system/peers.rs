@@ -188,6 +188,8 @@ fn two_brokers_forward_to_each_other_by_one_line_within_a_quota() {
     refused(&there, "peer invite --of there --role service-manager --as share", 2, "nothing is");
     refused(&there, "peer invite --of there --as lend", 2, "write share or forward");
     refused(&there, "peer invite --of there --role broker --limit 2", 2, "--as");
+    here.close_all();
+    there.becomes_clean();
 }
 
 #[test]
