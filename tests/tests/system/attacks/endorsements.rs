@@ -138,7 +138,7 @@ const ATTACKS: &[Attack<Endorsed>] = &[
     ("with more behind it", "cannot be read", |target| {
         target.is_shown(&frame(ENDORSEMENT, &[&target.good()[5..], &[0; 9]].concat()))
     }),
-    ("to the broker itself", "is no site", |target| {
+    ("to the broker itself", "admits none but its peers", |target| {
         target.at_broker.says(&unknown(), &[target.good(), target.at_broker.hello(&unknown())])
     }),
     ("a guest who asks for clocks", "closed", |target| {
