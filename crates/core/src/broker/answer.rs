@@ -152,7 +152,7 @@ impl Broker {
             all.push(self.parts_of(request, offer, &mut drafts)?);
         }
         let units: Vec<_> = all.iter().flatten().map(Part::booked).collect();
-        if let Some(quota) = self.state.quotas.exceeded(self.answers_for(id), &units, now) {
+        if let Some(quota) = self.state.quotas.exceeded(answers, &units, now) {
             self.refuse(now, id, quota, reason, out);
             return Ok(());
         }

@@ -319,9 +319,6 @@ impl Broker {
         if self.state.requests.contains_key(&id) && !mutant!(TakesRequestsTwice) {
             match withdrawn {
                 Some(refusal) => self.withdrawn(now, id, refusal, out),
-                // What a broker has handed on is as it was handed on.
-                None if self.state.requests.get(&id).is_some_and(|of| of.handed_by().is_some()) => {
-                }
                 None => self.revise(now, request, sealed, out),
             }
             return self.repeat_answer(id, out);

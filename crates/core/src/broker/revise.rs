@@ -30,8 +30,10 @@ impl Broker {
         out: &mut Output,
     ) {
         let id = request.id;
-        let Some(State::Open { request: known, .. }) = self.request(id) else { return };
-        if request.history.revision <= known.history.revision {
+        let Some(record) = self.state.requests.get(&id) else { return };
+        let State::Open { request: known, .. } = &record.state else { return };
+        // What a broker has handed on stays as it was handed on.
+        if record.handed_by().is_some() || request.history.revision <= known.history.revision {
             return;
         }
         if let Err(cause) = request.check() {

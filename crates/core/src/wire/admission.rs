@@ -44,8 +44,8 @@ pub enum HolderFault {
     /// It is none of the site's, or not the holder's own.
     #[error("its ticket is void: {0}")]
     Void(TicketFault),
-    /// Another broker has cut it.
-    #[error("its ticket was cut by another broker")]
+    /// Another actor issued it.
+    #[error("its ticket was issued by another actor")]
     NotIssued,
     /// It has ended, more than [`GRACE`] ago.
     #[error("its ticket has ended")]

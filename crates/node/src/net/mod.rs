@@ -238,9 +238,7 @@ impl Network {
     pub fn cards(&self) -> Vec<Card> {
         self.hub.cards.all(self.hub.clock.now())
     }
-}
 
-impl Network {
     /// Keeps a connection to who stands behind a ticket, unless it is a peer.
     fn seek(&self, ends: Ends, ticket: &Ticket) {
         // Its own actors may not have started yet.

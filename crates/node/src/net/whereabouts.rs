@@ -72,11 +72,9 @@ impl Hub {
             return;
         }
         let Ok(envelope) = sealed.peek() else { return };
-        let signers = tickets_in(&envelope.message).into_iter().flat_map(|ticket| {
-            let issuers = ticket.links().iter().map(|link| link.issuer);
-            issuers.chain([ticket.site()]).collect::<Vec<_>>()
-        });
-        let signers: BTreeSet<ActorId> = signers.collect();
+        // The first of them is the site.
+        let links = tickets_in(&envelope.message).into_iter().flat_map(Ticket::links);
+        let signers: BTreeSet<ActorId> = links.map(|link| link.issuer).collect();
         for card in signers.into_iter().filter_map(|actor| self.card_of(actor)) {
             let of = card.card.actor;
             if of != ends.here && of != ends.there {

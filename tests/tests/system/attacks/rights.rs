@@ -190,10 +190,14 @@ const ATTACKS: &[Attack<Rights>] = &[
         at.silence(Message::Close { tickets: vec![at.own.clone(); 65] })
     }),
     ("no tickets to close", "nothing", |at| at.silence(Message::Close { tickets: Vec::new() })),
-    ("a good ticket at the door of the broker", "was cut by another broker", |at| {
-        let hello = Frame::Hello(Hello::new(unknown().id(), at.broker.site.id())).to_bytes();
-        at.broker.says(&unknown(), &[Frame::Ticket(at.own.clone()).to_bytes(), hello])
-    }),
+    (
+        "a good ticket shown to a broker that did not issue it",
+        "was issued by another actor",
+        |at| {
+            let hello = Frame::Hello(Hello::new(unknown().id(), at.broker.site.id())).to_bytes();
+            at.broker.says(&unknown(), &[Frame::Ticket(at.own.clone()).to_bytes(), hello])
+        },
+    ),
     ("a good ticket redeemed twice", "the same answer twice, for one unit", redeemed_twice),
 ];
 
