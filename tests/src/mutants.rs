@@ -333,6 +333,12 @@ mutants! {
     StaleStillRuns,
     /// The driver is called for a unit that several claim.
     AmbiguousIsCalled,
+    /// A guest counts on a lease for longer than its site keeps it without a heartbeat.
+    BelievesBeyondSilence,
+    /// A guest goes on using a lease of which its site is silent.
+    SilenceIsIgnored,
+    /// A site ends a lease half-way through the time that it goes on without a heartbeat.
+    SilentTooSoon,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

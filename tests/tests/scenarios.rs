@@ -161,6 +161,7 @@ scripts! {
     group_survives_crashes
     guest_cannot_join
     happy_life
+    heartbeats
     hold_accepted
     hold_broker_crashes
     hold_lapses

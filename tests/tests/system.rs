@@ -28,6 +28,8 @@ mod network;
 mod config;
 #[path = "system/peers.rs"]
 mod peers;
+#[path = "system/relays.rs"]
+mod relays;
 #[path = "system/plans.rs"]
 mod plans;
 #[path = "system/members.rs"]

@@ -26,6 +26,8 @@ mod handed_over;
 mod portions;
 #[path = "protocol/adverts.rs"]
 mod adverts;
+#[path = "protocol/heartbeats.rs"]
+mod heartbeats;
 #[path = "protocol/guest_under_attack.rs"]
 mod guest_under_attack;
 #[path = "protocol/receipts.rs"]

@@ -141,14 +141,20 @@ impl Check for Checker {
                 let tickets = tickets_of(scene, fact.lease);
                 let all = match fact.why {
                     CloseReason::Recalled(_) => with_all_above(&tickets),
-                    CloseReason::TermOver | CloseReason::GivenBack | CloseReason::Failed(_) => {
+                    CloseReason::TermOver
+                    | CloseReason::GivenBack
+                    | CloseReason::Failed(_)
+                    | CloseReason::Silent(_) => {
                         tickets.iter().map(|ticket| (*ticket).clone()).collect()
                     }
                 };
                 self.signed(scene, &all.iter().collect::<Vec<_>>(), &fact.receipts, tally)?;
                 match fact.why {
                     CloseReason::TermOver => Ok(()),
-                    CloseReason::GivenBack | CloseReason::Failed(_) | CloseReason::Recalled(_) => {
+                    CloseReason::GivenBack
+                    | CloseReason::Failed(_)
+                    | CloseReason::Recalled(_)
+                    | CloseReason::Silent(_) => {
                         self.nothing_left(scene, &tickets, 0, scene.at, tally)
                     }
                 }

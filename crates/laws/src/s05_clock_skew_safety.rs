@@ -21,13 +21,13 @@ pub(super) const LAW: Law = Law {
     name: "clock-skew lease safety",
     statement: "By its own clock a holder takes no units, and at rest believes in none, from one \
                 margin before the end of its lease; by its own clock a site ends no lease of its \
-                own accord before its end, nor a running one for any other reason. While the \
+                own accord before its end, except a running one whose guest is silent (S27), nor a running one for any other reason. While the \
                 clocks keep to the margin, no two running holders believe they hold one unit, \
                 and a site ends no lease its holder still believes in. A guest's driver is given \
                 time until then and no longer. Beyond the margin beliefs \
                 may overlap, and S1 still holds. While the clocks keep to the margin, \
-                no honest actor finds another's apart. A guest that could not be told of a recall may \
-                believe in units that are gone.",
+                no honest actor finds another's apart. A guest that could not be told of a recall, or of the end \
+                of a lease for silence, may believe in units that are gone.",
     source: "Gray and Cheriton's leases, bounded drift; Shirako S15, S50, S51",
     on: "facts of sites and guests, each by its own clock; actors at rest; across actors, facts in the \
          order in which they happened",
@@ -87,6 +87,11 @@ impl Check for Checker {
                 format!("{} ends lease {hash}, which runs, because it could not be set up", name())
             }),
             CloseReason::GivenBack => self.let_go(scene, lease.holder(), hash, tally),
+            // S27 has when. A guest that was down may believe in it until it is told.
+            CloseReason::Silent(_) => {
+                self.unreached.insert((scene.actor, hash));
+                Ok(())
+            }
             // S19 has when.
             CloseReason::Recalled(_) => Ok(()),
         }

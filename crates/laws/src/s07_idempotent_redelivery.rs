@@ -356,6 +356,8 @@ fn question(message: &Message) -> Option<Hash> {
         | Message::HandOver(_)
         | Message::AskPortion(_)
         | Message::PortionDecided { .. }
+        | Message::Heartbeat { .. }
+        | Message::HeartbeatHeard { .. }
         | Message::Advert(_)
         | Message::AdvertWanted
         | Message::Join(_)

@@ -21,6 +21,7 @@ use tenure_core::wire::portion::{Portion, PortionAsked, PortionBack, PortionOutc
 use tenure_core::wire::offer::Offer;
 use tenure_core::wire::part::Part;
 use tenure_core::wire::recall::Level;
+use tenure_core::ticket::receipt::Receipt;
 use tenure_core::wire::refusal::Refusal;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::link::LinkHash;
@@ -114,6 +115,8 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Available { .. }
         | Message::Advert(_)
         | Message::AdvertWanted
+        | Message::Heartbeat { .. }
+        | Message::HeartbeatHeard { .. }
         | Message::Restate { .. } => !binding,
         Message::Delegate { .. } | Message::Return { .. } | Message::Credit { .. }
             if model.brokers.contains_key(&from) =>
@@ -130,6 +133,14 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::RecallNotice { .. }
         | Message::UnitFailed { .. } => {
             model.sites.get(&from).is_some_and(|site| site_says(site, to, message, binding))
+        }
+        Message::Credit { receipts } if model.sites.contains_key(&from) => {
+            // What a site shows an issuer beside its guest.
+            let site = model.sites.get(&from);
+            let signed = |receipt: &Receipt| {
+                site.is_some_and(|site| site.leases.values().any(|lease| lease.receipts.contains(receipt)))
+            };
+            !binding && receipts.iter().all(signed)
         }
         Message::Reclaim { ticket } => {
             let broker = model.brokers.get(&from).and_then(|broker| broker.cut.get(&ticket.hash()));

@@ -281,6 +281,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
         F::RecallBegun(fact) => fact.lease.number,
         F::RecallLifted(fact) => fact.lease.number,
         F::JoinRefused(fact) => fact.lease.number,
+        F::SiteUnheard(fact) => fact.lease.number,
         F::LeaveHastened(fact) => fact.lease.number,
         F::LeaveRefused(fact) => fact.lease.number,
         F::LeaveForced(fact) => fact.lease.number,
@@ -335,7 +336,7 @@ fn of_guest(fact: &service_manager::Fact) -> Option<u64> {
     })
 }
 
-/// The tickets that a service manager receives by a fact.
+/// The tickets that an actor receives by a fact from another one than their site.
 pub(crate) fn received(fact: &Fact) -> impl Iterator<Item = &Ticket> {
     use service_manager::Fact as F;
     let (several, one) = match fact {
@@ -343,6 +344,9 @@ pub(crate) fn received(fact: &Fact) -> impl Iterator<Item = &Ticket> {
         Fact::ServiceManager(F::UnwantedGranted(fact)) => (&fact.tickets[..], None),
         Fact::ServiceManager(F::ExtensionGranted(fact)) => (&[][..], Some(&fact.ticket)),
         Fact::ServiceManager(F::TicketTaken(fact)) => (&[][..], Some(&fact.ticket)),
+        Fact::Broker(broker::Fact::DelegationTaken(fact)) => {
+            (&[][..], Some(&fact.ticket).filter(|ticket| ticket.links().len() > 1))
+        }
         Fact::ServiceManager(_) | Fact::Broker(_) | Fact::SiteAuthority(_) => (&[][..], None),
     };
     several.iter().map(|(_, ticket)| ticket).chain(one)

@@ -136,6 +136,8 @@ impl FactIndex {
             | Message::AskPortion(_)
             | Message::PortionBack(_)
             | Message::PortionDecided { .. }
+            | Message::Heartbeat { .. }
+            | Message::HeartbeatHeard { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Join(_)

@@ -139,6 +139,7 @@ const POINTS: &[&str] = &[
     "a request is passed on",
     "a request is passed on in a ring",
     "a broker is not heard",
+    "a guest is silent",
     "a request is met by several brokers",
     "portions survive losses and crashes",
     "units are shared",

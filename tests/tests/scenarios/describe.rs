@@ -210,6 +210,9 @@ fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> 
             of_unit(names, fact.lease, fact.unit, "stays", Some(&fact.error))
         }
         Fact::LeaveForced(fact) => format!("lease {}", names.lease(fact.lease)),
+        Fact::SiteUnheard(fact) => {
+            format!("lease {}, since {}", names.lease(fact.lease), names::clock(fact.since))
+        }
         Fact::LeaveHastened(fact) => {
             format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
         }
@@ -620,6 +623,9 @@ fn close_reason(names: &mut Names, why: &CloseReason) -> String {
         CloseReason::GivenBack => "given back".to_owned(),
         CloseReason::Failed(why) => refusal(names, why),
         CloseReason::Recalled(link) => format!("by the recall of {}", names.hash(*link)),
+        CloseReason::Silent(since) => {
+            format!("nothing heard from its guest since {}", names::clock(*since))
+        }
     }
 }
 

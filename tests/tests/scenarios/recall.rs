@@ -160,6 +160,10 @@ pub fn message(names: &Names, message: &Message) -> String {
             let outcome = sharing::outcome(names, &back.outcome);
             format!("{}: {outcome}", names.request(back.request))
         }
+        Message::Heartbeat { leases } => hashes(names, leases),
+        Message::HeartbeatHeard { sent, leases } => {
+            format!("of {}: {}", names::clock(*sent), hashes(names, leases))
+        }
         Message::Pong { asked } => format!("of {}", names::clock(*asked)),
         Message::Keys { number } | Message::KeysNoted { number } => number.to_string(),
         Message::Join(join) => peers::invitation(names, &join.invitation.invitation),
@@ -202,4 +206,9 @@ pub fn told(names: &Names, told: &Notice) -> String {
 /// How many units stay.
 fn count(units: u32) -> String {
     if units == Level::ALL { "all".to_owned() } else { units.to_string() }
+}
+
+fn hashes(names: &Names, tickets: &[LinkHash]) -> String {
+    let all: Vec<String> = tickets.iter().map(|ticket| names.hash(*ticket)).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }

@@ -8,7 +8,7 @@ use tenure_tests::{root, tenure};
 
 /// Commands that run the tests themselves, or build the release: they are the first thing a new user
 /// types, and are run unchanged before a release.
-const NOT_HERE: [&str; 7] = [
+const NOT_HERE: [&str; 8] = [
     "scripts/test",
     "scripts/demo",
     "scripts/bench",
@@ -16,6 +16,7 @@ const NOT_HERE: [&str; 7] = [
     "scripts/cluster",
     "scripts/planners",
     "scripts/services",
+    "scripts/lab",
 ];
 
 fn documents() -> Vec<PathBuf> {

@@ -119,6 +119,8 @@ fn without_one_kind_of_message_the_run_does_not_complete() {
         "ask-portion",
         "portion-back",
         "portion-decided",
+        "heartbeat",
+        "heartbeat-heard",
         "advert",
         "advert-wanted",
         "keys-noted",

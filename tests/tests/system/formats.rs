@@ -517,6 +517,7 @@ fn service_facts(p: &Parts) -> Vec<sm::Fact> {
         }
         .into(),
         sm::WorkTold { service: service(), work: vec![(unit, 7200)] }.into(),
+        sm::SiteUnheard { lease: LEASE, since: p.term.start() }.into(),
         sm::UnitReset { lease: LEASE, unit: UNIT }.into(),
     ]
 }

@@ -285,6 +285,13 @@ fn the_cluster_of_four_processes_leases_across_two_sites() {
 }
 
 #[test]
+fn ci_jobs_finish_on_shared_boards_while_each_process_is_killed() {
+    let said = script(&["scripts/lab"]);
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("jobs done 40 ") && last.contains(", double leases: 0,"), "{said}");
+}
+
+#[test]
 fn eight_packages_are_planned_on_nodes_of_two_owners_beside_another_plan() {
     let said = script(&["scripts/planners", "packages"]);
     let last = said.lines().last().unwrap_or_default();

@@ -157,6 +157,10 @@ fn labs_at_work_get_a_common_master_by_two_lines_and_lose_no_lease() {
     let units = leases.as_array().into_iter().flatten().map(|lease| lease["units"].as_u64());
     assert_eq!(units.map(Option::unwrap_or_default).sum::<u64>(), 4);
     assert_eq!(first.json("lease list")[0]["state"], "active");
+    // What is recalled and not sold goes back at once: the campus hears of it from a site that it does not know.
+    campus.json("lease close 1 --wait");
+    first.json("broker unshare lab-a campus --wait --timeout 1m");
+    assert_eq!(first.json("lease list")[0]["state"], "active");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn a_session_goes_on_while_its_deployment_is_killed_and_comes_back() {
 fn a_session_that_nobody_holds_again_after_a_restart_is_closed() {
     let mut deployment = Deployment::start();
     let file = deployment.data.path().join("pid");
-    let mut client = waiting(&deployment, "--keep-alive 1s", &file);
+    let mut client = waiting(&deployment, "--keep-alive 8s", &file);
     let pid = written(&file);
     deployment.end("-KILL");
     // It does not wait longer than its session is kept alive.
@@ -158,6 +158,18 @@ fn a_session_that_nobody_holds_again_after_a_restart_is_closed() {
     deployment.restart();
     all_back(&deployment);
     assert_eq!(sessions(&deployment), Vec::<Value>::new());
+}
+
+#[test]
+fn a_session_whose_keep_alive_is_too_short_or_too_long_is_refused() {
+    let deployment = Deployment::start();
+    for keep_alive in ["7s", "61m"] {
+        let line = format!("session run '1 node' --for 30m --keep-alive {keep_alive} -- /bin/true");
+        let refused = client(&deployment, &line).output().expect("a client");
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        let why = "it must be between 8s and 1h";
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
 }
 
 #[test]

@@ -158,6 +158,8 @@ fn of_hosts(p: &Parts) -> Vec<Message> {
             trail: Vec::new(),
         })),
         Message::PortionDecided { request: p.request.id, round: 1, taken: true },
+        Message::Heartbeat { leases: vec![p.ticket.hash()] },
+        Message::HeartbeatHeard { sent: p.term.start(), leases: vec![p.ticket.hash()] },
     ]
 }
 
@@ -245,6 +247,8 @@ fn samples() -> BTreeMap<String, Frame> {
         ("task-end.failed", ended(TaskEnd::Failed(DriverError("it is full".to_owned())))),
         ("task-end.ran", ended(TaskEnd::Ran(ran()))),
         ("task-end.refused", ended(TaskEnd::Refused(TaskRefusal::NoTenant(UNIT)))),
+        ("relay", Frame::Relay(vec![p.broker])),
+        ("dialled", Frame::Dialled(p.broker, [7; 16])),
         ("messages.batch", Frame::Messages(batch(&p))),
     ];
     let of_kinds = of_kinds.map(|(name, frame)| (name.to_owned(), frame));

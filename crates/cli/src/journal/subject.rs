@@ -98,6 +98,7 @@ impl Subjects {
             Fact::RecallBegun(fact) => self.lease(fact.lease),
             Fact::RecallLifted(fact) => self.lease(fact.lease),
             Fact::JoinRefused(fact) => self.lease(fact.lease),
+            Fact::SiteUnheard(fact) => self.lease(fact.lease),
             Fact::LeaveHastened(fact) => self.lease(fact.lease),
             Fact::LeaveRefused(fact) => self.lease(fact.lease),
             Fact::LeaveForced(fact) => self.lease(fact.lease),

@@ -98,7 +98,7 @@ pub(crate) struct Opened {
     /// The service manager that has the leases
     #[arg(long = "as", value_name = "NAME")]
     manager: Option<Name>,
-    /// How long it goes on when the deployment is not there, as while it is restarted
+    /// How long it goes on while its deployment is down, or cut off from a site
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::from_str)]
     keep_alive: Span,
 }

@@ -19,7 +19,7 @@ use crate::model::time::Span;
 
 /// The version of the layout, and of what folding means: it is raised whenever the same facts give other
 /// bytes, so that no build continues from a state that it would not have computed itself.
-pub const VERSION: u16 = 25;
+pub const VERSION: u16 = 26;
 
 /// What folding facts takes from an actor's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -215,6 +215,8 @@ impl Broker {
             | Message::KeysNoted { .. }
             | Message::Join(_)
             | Message::Joined { .. }
+            | Message::Heartbeat { .. }
+            | Message::HeartbeatHeard { .. }
             | Message::Ping
             | Message::Pong { .. } => {
                 out.problems.push(dropped(kind, "a broker does not take it"));

@@ -16,11 +16,12 @@ use crate::mutants::mutant;
 use crate::service_manager::facts::{
     Accepted, AskRefused, ExtensionAsked, Fact, GroupBroken, JoinRefused, Joined, Leased,
     LeaveBegun, LeaveRefused, MapperAnswered, RecallAnswered, RecallRefused, ReturnBegun,
-    SignalObserved, SiteClosed,
+    SignalObserved, SiteClosed, SiteUnheard,
 };
 use crate::service_manager::machine::{AfterLeave, Change, Event, Outcome, State, UnitUse};
 use crate::service_manager::sequence::Gate;
 use crate::ticket::Ticket;
+use crate::wire::heartbeat::keep_alive;
 
 impl Lease {
     /// The end of what it surely has, recalled or not: a site that was asked to end it earlier may have done
@@ -74,6 +75,7 @@ impl ServiceManager {
             Fact::Joined(fact) => self.joined(at, fact)?,
             Fact::JoinRefused(fact) => self.join_refused(at, fact)?,
             Fact::UsageReported(fact) => self.usage_reported(at, fact),
+            Fact::SiteUnheard(fact) => self.site_unheard(at, fact),
             Fact::LeaveHastened(fact) => self.hastened(at, fact.lease, fact.by)?,
             Fact::Left(fact) => self.left(at, fact.lease, fact.unit)?,
             Fact::ExtensionAsked(fact) => self.extension_begun(at, fact)?,
@@ -348,10 +350,15 @@ impl ServiceManager {
             matches!(event, Event::TermOver) && !self.lapses(at, id),
         );
         let unused = matches!(lease.state, State::Redeeming { .. });
+        let leased = matches!(event, Event::Leased(..));
         let (shown, word) = (lease.state.to_credit().len(), lease.state.word());
         let lease = self.state.leases.get_mut(&id).ok_or_else(|| absent(id))?;
         lease.next(event)?;
         lease.count_use(at);
+        if leased {
+            // What is changed of it later changes nothing of this.
+            lease.keep_alive = keep_alive(&lease.configuration).ok().flatten();
+        }
         let credits = lease.state.to_credit().len();
         let ends = lease.state.word() == "Crediting" && word != "Crediting";
         let to_credit = credits > 0 && (credits != shown || ends);
@@ -379,6 +386,14 @@ impl ServiceManager {
             self.require(Obligation::Credit(id), at);
         }
         self.inform_group(at, id, over && !unused)
+    }
+
+    /// Keeps why a lease is given back.
+    fn site_unheard(&mut self, at: Time, fact: &SiteUnheard) {
+        if let Some(lease) = self.state.leases.get_mut(&fact.lease) {
+            lease.unheard = Some(fact.since);
+        }
+        self.keep_beating(fact.lease, at);
     }
 
     /// Whether the ticket of a lease has to be redeemed by now, and would go on without that.
@@ -538,6 +553,7 @@ impl ServiceManager {
         self.owe_warnings(id, at);
         self.set_deadline(id);
         self.set_refused(id, at);
+        self.keep_beating(id, at);
         self.note_used(id, at);
     }
 

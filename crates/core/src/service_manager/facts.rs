@@ -902,6 +902,14 @@ facts! {
         work: Vec<(SiteUnit, u64)>,
     }
 
+    /// The site of a lease was not heard for so long that it may end it: the guest gives it back.
+    SiteUnheard = "service-manager.site-unheard" 1 {
+        /// The lease.
+        lease: LeaseId,
+        /// When the last heartbeat was sent that the site has answered, or the guest was started.
+        since: Time,
+    }
+
     /// The guest's software is to leave a unit that it could not use, and to join it again.
     UnitReset = "service-manager.unit-reset" 1 {
         /// The lease.

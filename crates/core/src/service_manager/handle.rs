@@ -48,6 +48,7 @@ impl ServiceManager {
         self.find_all_ambiguities(now, self.base.position, out);
         self.tell_all_needs(now, out);
         self.tell_all_hosts(now, out);
+        self.start_beating(now, out);
     }
 
     pub(super) fn observe(&mut self, now: Time, signal: Name, value: i64, out: &mut Output) {
@@ -71,6 +72,7 @@ impl ServiceManager {
                 Timer::Services => self.services_due(now, out),
             }
         }
+        self.beat_if_due(now, out);
     }
 
     fn request_due(&mut self, now: Time, number: u64, out: &mut Output) {
@@ -126,13 +128,13 @@ impl ServiceManager {
         let Some(envelope) = self.open(now, sealed, out) else { return };
         let from = envelope.header.from;
         let kind = envelope.message.kind();
-        let position = envelope.header.sequence.position;
+        let (position, sent) = (envelope.header.sequence.position, envelope.header.at);
         let taken = match envelope.message {
             Message::Granted { request, tickets } => {
                 self.tickets_came(now, from, request, tickets, out)
             }
             Message::Leased { ticket, term, units } => {
-                self.units_came(now, from, ticket, term, units, out)
+                self.units_came(now, (from, sent), ticket, term, units, out)
             }
             Message::Closed { ticket, refusal, receipts } => {
                 self.site_closed(now, from, ticket, refusal, receipts, out)
@@ -180,6 +182,9 @@ impl ServiceManager {
                 self.state_hosts_anew(now, from, &service, Some(revision), out);
                 Ok(())
             }
+            Message::HeartbeatHeard { sent, leases } => {
+                self.heartbeat_heard(now, from, (sent, &leases))
+            }
             Message::Restate { needs, hosts } => {
                 self.state_all_anew(now, from, (needs, hosts), out)
             }
@@ -207,6 +212,7 @@ impl ServiceManager {
             | Message::AskPortion(_)
             | Message::PortionBack(_)
             | Message::PortionDecided { .. }
+            | Message::Heartbeat { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Ping
@@ -380,7 +386,7 @@ impl ServiceManager {
     fn units_came(
         &mut self,
         now: Time,
-        from: ActorId,
+        (from, sent): (ActorId, Time),
         ticket: LinkHash,
         term: Term,
         units: Vec<LeasedUnit>,
@@ -409,7 +415,9 @@ impl ServiceManager {
                 if let Some(unit) = units.iter().find(|unit| self.had_later(from, unit)) {
                     return Err(format!("unit {} of lease {lease} was had again since", unit.unit));
                 }
+                let own = link.hash();
                 self.emit(now, Leased { lease, term, units }, out);
+                self.kept_since(from, own, sent.min(now));
             }
             State::Joining { held }
             | State::Active { held }

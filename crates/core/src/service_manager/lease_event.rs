@@ -56,7 +56,8 @@ impl Fact {
             Self::LeaveForced(fact) => (fact.lease, Event::LeaveForced),
             Self::LeaveHastened(fact) => (fact.lease, Event::LeaveHastened(fact.by)),
             Self::UnitReset(fact) => (fact.lease, Event::UnitReset(fact.unit)),
-            Self::UsageReported(_)
+            Self::SiteUnheard(_)
+            | Self::UsageReported(_)
             | Self::RestWanted(_)
             | Self::RestBegun(_)
             | Self::RestReturned(_)

@@ -16,6 +16,7 @@ pub mod fidelity;
 pub mod group;
 pub mod hosts;
 mod common;
+mod heartbeats;
 mod held;
 mod inquiring;
 pub mod joint;
@@ -95,6 +96,7 @@ pub struct ServiceManager {
     tended: BTreeMap<SliceName, BTreeSet<LeaseId>>,
     /// What views show beside the state. It follows from the state.
     index: view::Index,
+    heartbeats: heartbeats::Heartbeats,
 }
 
 /// A unit that the guest's software uses.
@@ -155,6 +157,10 @@ pub(crate) struct Lease {
     sequence: sequence::Sequence,
     /// Which unit the guest's driver has refused to leave since it was last to go back, and why.
     stays: Option<String>,
+    /// How long it goes on without a heartbeat, once it has units; to its end unless set.
+    keep_alive: Option<Span>,
+    /// Since when its site was not heard, if it is given back for that.
+    unheard: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -234,6 +240,7 @@ impl ServiceManager {
             live: BTreeSet::new(),
             tended: BTreeMap::new(),
             index: view::Index::default(),
+            heartbeats: heartbeats::Heartbeats::default(),
         }
     }
 
@@ -434,8 +441,10 @@ impl Actor for ServiceManager {
         self.live = self.state.live().collect();
         self.tended =
             self.state.services.names().map(|name| (name.clone(), BTreeSet::new())).collect();
+        self.heartbeats = heartbeats::Heartbeats::default();
         for id in self.live.clone() {
             self.tend(id);
+            self.keep_beating(id, Time::MIN);
         }
         self.index = view::Index::of(&self.state);
         Ok(())
@@ -473,6 +482,10 @@ impl Actor for ServiceManager {
 
     fn next_timeout(&self) -> Option<Time> {
         self.state.timers.next()
+    }
+
+    fn next_volatile(&self) -> Option<Time> {
+        self.next_heartbeat()
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {

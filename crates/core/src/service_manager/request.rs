@@ -477,6 +477,8 @@ impl ServiceManager {
                 recalls: Default::default(),
                 warnings: Default::default(),
                 stays: None,
+                keep_alive: None,
+                unheard: None,
                 failures: Default::default(),
                 costs: Costs::of(link),
                 assurance: link.clauses.assurance,
@@ -529,6 +531,7 @@ impl ServiceManager {
             state: LeaseState::Closing { tickets: vec![ticket], credits: Vec::new() },
             booked: Bookings::default(),
             closed_by: None,
+            unheard: None,
             group: None,
             ends_at: None,
             ..extended

@@ -297,6 +297,8 @@ impl ServiceManager {
             recalls: Default::default(),
             warnings: Default::default(),
             stays: None,
+            keep_alive: None,
+            unheard: None,
             failures: Default::default(),
             costs: Costs::of(link),
             assurance: link.clauses.assurance,

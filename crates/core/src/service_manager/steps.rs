@@ -82,7 +82,11 @@ impl ServiceManager {
             | State::Closed { .. } => false,
         };
         let whole = record.group.is_none() && self.failed_units(lease).is_none();
-        own && whole && self.recall_told(lease).is_none() && self.state.services.has(&record.slice)
+        let heard = record.unheard.is_none();
+        own && whole
+            && heard
+            && self.recall_told(lease).is_none()
+            && self.state.services.has(&record.slice)
     }
 
     /// The guest's driver is to refuse to leave no unit of a lease any more, if that has some.

@@ -130,6 +130,8 @@ pub struct LeaseSurvey<'a> {
     pub sequence: Option<&'a Sequence>,
     /// Which unit the guest's driver has refused to leave since it was last to go back, and why.
     pub stays: Option<&'a str>,
+    /// Since when its site was not heard, if it is given back for that.
+    pub unheard: Option<Time>,
 }
 
 impl LeaseSurvey<'_> {
@@ -213,6 +215,7 @@ impl Request {
             joins: None,
             closed_by: None,
             stays: None,
+            unheard: None,
             recalled: None,
             rest: None,
             worth: None,
@@ -242,6 +245,7 @@ impl Lease {
             joins: None,
             closed_by: self.closed_by.as_ref(),
             stays: self.stays.as_deref(),
+            unheard: self.unheard,
             recalled: self.next_told(),
             rest: None,
             worth: Some(self),

@@ -15,6 +15,7 @@ use crate::site_authority::machine::{Event, State};
 use crate::site_authority::unit;
 use crate::ticket::Ticket;
 use crate::ticket::link::{AccountId, DelegationId, LinkHash};
+use crate::wire::heartbeat::keep_alive;
 
 impl SiteAuthority {
     #[allow(clippy::too_many_lines, reason = "a line or two for each kind of fact")]
@@ -104,6 +105,7 @@ impl SiteAuthority {
         if let Some(lease) = self.state.leases.get_mut(&hash) {
             lease.answer(hash, cause);
         }
+        self.kept_since(hash, at);
         Ok(())
     }
 
@@ -157,6 +159,7 @@ impl SiteAuthority {
             id: Some(fact.lease),
             configuration_bytes: fact.configuration.bytes(),
             min_units: fact.min_units,
+            keep_alive: keep_alive(&fact.configuration).ok().flatten(),
             wanted,
             divisible: self.is_divisible(&fact.ticket),
             modification: None,
@@ -298,6 +301,7 @@ impl SiteAuthority {
             id: None,
             configuration_bytes: 0,
             min_units: ticket.bottom().units,
+            keep_alive: None,
             wanted: 0,
             divisible: false,
             modification: None,
@@ -426,6 +430,7 @@ impl SiteAuthority {
             (true, Some(_)) | (false, None) => {}
         }
         self.place_stalled(hash);
+        self.listen(hash, at);
     }
 
     /// Puts a lease where it belongs among those that lack units and have none on the way.

@@ -44,6 +44,7 @@ impl SiteAuthority {
         }
         self.update_delegations(now, out);
         self.emit(now, Woken {}, out);
+        self.start_listening(now);
     }
 
     pub(super) fn command(&mut self, now: Time, command: Command, out: &mut Output) {
@@ -247,6 +248,7 @@ impl SiteAuthority {
                 }
             }
         }
+        self.end_silent(now, out);
     }
 
     pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
@@ -275,6 +277,11 @@ impl SiteAuthority {
             }
             Message::RecallNoted { ticket, link, number, victims, unclaimed: false } => {
                 self.noted(now, from, (ticket, link, number), victims, out);
+            }
+            // That an issuer has seen what it was shown changes nothing here.
+            Message::Credited { .. } => {}
+            Message::Heartbeat { leases } => {
+                self.heartbeat(now, &envelope.header, leases, out);
             }
             Message::Refused { .. }
             | Message::Waiting { .. }
@@ -309,12 +316,12 @@ impl SiteAuthority {
             | Message::AskPortion(_)
             | Message::PortionBack(_)
             | Message::PortionDecided { .. }
+            | Message::HeartbeatHeard { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Ping
             | Message::Pong { .. }
-            | Message::Credit { .. }
-            | Message::Credited { .. } => {
+            | Message::Credit { .. } => {
                 out.problems.push(dropped(kind, "a site does not take it"));
             }
         }

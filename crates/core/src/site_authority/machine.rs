@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::machine::Illegal;
 use crate::driver::UnitId;
+use crate::model::time::Time;
 use crate::ticket::link::LinkHash;
 use crate::wire::refusal::Refusal;
 
@@ -48,6 +49,8 @@ pub enum CloseReason {
     Failed(Refusal),
     /// The issuer of this link recalled all of its units.
     Recalled(LinkHash),
+    /// Nothing has been heard from its guest since then.
+    Silent(Time),
 }
 
 /// What happens to a lease at its site.

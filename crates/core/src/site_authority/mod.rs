@@ -13,6 +13,7 @@ pub mod facts;
 mod failing;
 mod common;
 mod handle;
+mod heartbeats;
 mod inventory;
 pub mod machine;
 pub mod mapper;
@@ -131,6 +132,7 @@ pub struct SiteAuthority {
     plan: Plan,
     limits: Limits,
     state: state::State,
+    heartbeats: heartbeats::Heartbeats,
 }
 
 /// The units of one type that are on no lease, and the leases that wait for them.
@@ -205,6 +207,8 @@ struct Lease {
     /// What its configuration is charged for, until it has ended.
     configuration_bytes: usize,
     min_units: NonZeroU32,
+    /// How long it goes on without a heartbeat from its guest; to its end unless set.
+    keep_alive: Option<Span>,
     /// How many units it is for.
     wanted: u32,
     /// Whether it gets one share of so much, not so many units.
@@ -389,6 +393,7 @@ impl SiteAuthority {
             state: state::State::default(),
             plan: plan.unit_by_unit(),
             limits: Limits::default(),
+            heartbeats: heartbeats::Heartbeats::default(),
         }
     }
 
@@ -477,6 +482,10 @@ impl Actor for SiteAuthority {
         let base;
         (base, self.state) = snapshot::read(Role::SiteAuthority, &self.settings(), bytes)?;
         self.base.set_state(base);
+        self.heartbeats = heartbeats::Heartbeats::default();
+        for lease in self.state.live.clone() {
+            self.listen(lease, Time::MIN);
+        }
         Ok(())
     }
 
@@ -497,6 +506,10 @@ impl Actor for SiteAuthority {
 
     fn next_timeout(&self) -> Option<Time> {
         self.state.timers.next()
+    }
+
+    fn next_volatile(&self) -> Option<Time> {
+        self.next_silence()
     }
 
     fn unfinished(&self, most: usize) -> Vec<String> {

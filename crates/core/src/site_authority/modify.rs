@@ -27,6 +27,7 @@ use crate::site_authority::machine::{Event, State};
 use crate::site_authority::unit;
 use crate::ticket::link::LinkHash;
 use crate::ticket::{Ticket, TicketFault};
+use crate::wire::heartbeat::KEEP_ALIVE;
 use crate::wire::message::{MAX_CONFIGURATION, MAX_UNIT_BYTES, Message, Subject};
 use crate::wire::refusal::Refusal;
 
@@ -159,6 +160,11 @@ impl SiteAuthority {
         configuration.check_bytes(MAX_CONFIGURATION).map_err(|error| {
             Refusal::Malformed(format!("the configuration is too long: {error}"))
         })?;
+        let kept = self.state.tenancies.get(&lease.tickets[0].hash());
+        let kept = kept.and_then(|tenancy| tenancy.configuration.get(KEEP_ALIVE));
+        if kept != configuration.get(KEEP_ALIVE) {
+            return Err(Refusal::Malformed(format!("`{KEEP_ALIVE}` cannot be changed")));
+        }
         for link in lease.tickets.iter().map(Ticket::bottom) {
             let Some(pool) = self.state.stocks.get(&link.resource) else { continue };
             let attributes = at_site(&pool.attributes, Some(&self.base.setup.name));

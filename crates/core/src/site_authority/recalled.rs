@@ -156,6 +156,7 @@ impl SiteAuthority {
             lease.answered = answered.into_iter().map(|(ticket, _)| (ticket, cause)).collect();
         }
         self.refresh(*hash, at);
+        self.kept_since(*hash, at);
         Ok(())
     }
 
@@ -180,6 +181,7 @@ impl SiteAuthority {
                 CloseReason::TermOver
                 | CloseReason::GivenBack
                 | CloseReason::Failed(_)
+                | CloseReason::Silent(_)
                 | CloseReason::Recalled(_) => &[],
             };
             self.keep_receipts(at, link, Some(fact.lease), receipts);

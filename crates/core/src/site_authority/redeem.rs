@@ -23,6 +23,7 @@ use crate::ticket::ledger::{Account, Overdrawn};
 use crate::ticket::link::{LinkHash, SignedLink};
 use crate::ticket::receipt::Receipt;
 use crate::ticket::{Ticket, TicketFault};
+use crate::wire::heartbeat::{self, BadKeepAlive};
 use crate::wire::message::{LeasedUnit, MAX_CONFIGURATION, MAX_TICKETS, Message, Subject};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::MAX_UNITS;
@@ -46,6 +47,11 @@ impl SiteAuthority {
         if let Err(error) = configuration.check_bytes(MAX_CONFIGURATION) {
             let refusal = Refusal::Malformed(format!("the configuration is too long: {error}"));
             return self.refuse(now, from, hash, refusal, out);
+        }
+        if ticket.bottom().extends.is_none()
+            && let Err(error) = self.check_keep_alive(&configuration)
+        {
+            return self.refuse(now, from, hash, Refusal::Malformed(error.to_string()), out);
         }
         let unmet = match self.check(now, from, &ticket, &configuration) {
             Ok(()) => self.too_many_excluded(&ticket, min_units),
@@ -96,6 +102,14 @@ impl SiteAuthority {
                 self.trim(now, &ticket, out);
                 self.emit(now, Redeemed { ticket, lease, slice, min_units, configuration }, out);
             }
+        }
+    }
+
+    /// Whether a lease can go on without a heartbeat for as long as it says.
+    fn check_keep_alive(&self, configuration: &Properties) -> Result<(), BadKeepAlive> {
+        match heartbeat::keep_alive(configuration)? {
+            Some(asked) => heartbeat::check(asked, self.base.margin()),
+            None => Ok(()),
         }
     }
 
@@ -453,6 +467,7 @@ impl Lease {
                 let cut = self.cuts.get(link)?;
                 Some(Refusal::Recalled { units: cut.units, from: cut.at })
             }
+            State::Closed { why: CloseReason::Silent(heard), .. } => Some(Refusal::Silent(*heard)),
             State::Closed { .. }
             | State::Early
             | State::Due

@@ -29,8 +29,9 @@ impl Stranger {
     pub fn may_say(self, kind: &str) -> bool {
         match self {
             Self::Holder | Self::Endorsed => {
-                ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"]
-                    .contains(&kind)
+                let its =
+                    ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"];
+                its.contains(&kind) || kind == "heartbeat"
             }
             Self::Buyer => kind == "credit",
             Self::Invited => kind == "join",

@@ -366,6 +366,18 @@ pub enum Message {
         /// Whether it is taken.
         taken: bool,
     },
+    /// Service manager to site: the guest is there, and wants to keep these leases. Not repeated.
+    Heartbeat {
+        /// The leases' own tickets.
+        leases: Vec<LinkHash>,
+    },
+    /// Site to service manager: which of them it keeps.
+    HeartbeatHeard {
+        /// When the heartbeat was sent, as far as it counts.
+        sent: Time,
+        /// The leases' own tickets.
+        leases: Vec<LinkHash>,
+    },
 }
 
 /// What an actor says of itself that comes with an invitation.
@@ -455,6 +467,8 @@ impl Message {
             | Self::AdvertWanted
             | Self::AskPortion(_)
             | Self::PortionDecided { .. }
+            | Self::Heartbeat { .. }
+            | Self::HeartbeatHeard { .. }
             | Self::Restate { .. } => (Vec::new(), &[]),
         };
         let links = tickets.into_iter().flat_map(Ticket::links).map(|link| link.issuer);
@@ -462,7 +476,7 @@ impl Message {
     }
 
     /// The words for all kinds of messages, as [`kind`](Self::kind) gives them.
-    pub const KINDS: [&'static str; 47] = [
+    pub const KINDS: [&'static str; 49] = [
         "delegate",
         "delegated",
         "request",
@@ -510,6 +524,8 @@ impl Message {
         "ask-portion",
         "portion-back",
         "portion-decided",
+        "heartbeat",
+        "heartbeat-heard",
     ];
 
     /// The word for this kind of message.
@@ -562,6 +578,8 @@ impl Message {
             Self::AskPortion(_) => "ask-portion",
             Self::PortionBack(_) => "portion-back",
             Self::PortionDecided { .. } => "portion-decided",
+            Self::Heartbeat { .. } => "heartbeat",
+            Self::HeartbeatHeard { .. } => "heartbeat-heard",
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod batch;
 pub mod credentials;
 pub mod endorsement;
 pub mod handover;
+pub mod heartbeat;
 pub mod hosts;
 pub mod inquiry;
 pub mod invitation;

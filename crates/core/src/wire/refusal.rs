@@ -205,6 +205,9 @@ pub enum Refusal {
         /// The brokers that were not heard.
         brokers: Vec<Name>,
     },
+    /// The lease depended on heartbeats, and its guest sent none.
+    #[error("nothing has been heard from its guest since {0}")]
+    Silent(Time),
 }
 
 /// What a quota limits.
@@ -285,6 +288,7 @@ impl Refusal {
             | Self::ModifyFailed(_)
             | Self::Drained
             | Self::Unheard { .. }
+            | Self::Silent(_)
             | Self::Quota { .. } => Outlook::Later,
             Self::Ticket(_)
             | Self::Conflict(_)
@@ -307,7 +311,10 @@ impl Refusal {
             Self::Beyond { .. } => 14,
             Self::Unheard { .. } => 13,
             Self::Quota { .. } => 12,
-            Self::SetupFailed { .. } | Self::ModifyFailed(_) | Self::Lapsed(_) => 11,
+            Self::SetupFailed { .. }
+            | Self::ModifyFailed(_)
+            | Self::Lapsed(_)
+            | Self::Silent(_) => 11,
             Self::Overloaded | Self::Undecided(_) | Self::Drained => 10,
             Self::Policy(_) => 9,
             Self::Constraint(_) => 8,
@@ -359,6 +366,7 @@ impl Refusal {
             Self::NoToken { .. } => "no-token",
             Self::Drained => "drained",
             Self::Unheard { .. } => "unheard",
+            Self::Silent(_) => "silent",
         }
     }
 }

@@ -344,6 +344,7 @@ pub(crate) fn one_of_each(ticket: &Ticket) -> Vec<Message> {
     messages.extend(about_a_service(ticket.hash()));
     messages.extend(about_hosts(ticket));
     messages.extend(about_handovers(ticket));
+    messages.extend(heartbeats(ticket.hash()));
     assert_eq!(messages.iter().map(Message::kind).collect::<Vec<_>>(), Message::KINDS);
     messages
 }
@@ -375,6 +376,12 @@ fn about_hosts(ticket: &Ticket) -> [Message; 4] {
         Message::HostsChanged { service: service.clone(), revision: 7 },
         Message::Restate { needs: vec![service.clone()], hosts: vec![service] },
     ]
+}
+
+/// A heartbeat, and the answer.
+fn heartbeats(ticket: LinkHash) -> [Message; 2] {
+    let (sent, leases) = (Time::from_secs(5), vec![ticket]);
+    [Message::Heartbeat { leases: leases.clone() }, Message::HeartbeatHeard { sent, leases }]
 }
 
 /// A request that is handed on, the answer, and what is told before.

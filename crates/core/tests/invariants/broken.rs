@@ -36,7 +36,7 @@ use crate::common::{
     BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, properties, signer,
     term, units,
 };
-use crate::lives::{Tape, honest, moved, planned, stacked};
+use crate::lives::{Tape, honest, moved, planned, silent, stacked};
 
 /// A change of an honest life, the law that it breaks, and part of the expected report.
 struct Breach {
@@ -481,6 +481,16 @@ const BREACHES: &[Breach] = &[
     breach("S26", "cedes node7, which no other guest claims", |tape| {
         let ceded = service_manager::MemberCeded { member: node7(), by: None };
         *tape.guest(GUEST, "service-manager.mapper-answered", 0) = ceded.into();
+    }),
+    breach("S27", "ends lease", |tape| closed(tape, 1).why = CloseReason::Silent(at(0))),
+    breach("S27", "at 3m30s, heard at 1m41s; silence counts from", |tape| {
+        *tape = silent();
+        closed(tape, 0).why = CloseReason::Silent(at(101));
+    }),
+    breach("S27", "gives lease 1.0 back for silence, and it needs no heartbeat", |tape| {
+        let lease = LeaseId { number: 1, part: 0 };
+        let unheard = service_manager::SiteUnheard { lease, since: at(0) };
+        *tape.guest(GUEST, "service-manager.mapper-answered", 1) = unheard.into();
     }),
 ];
 

@@ -31,7 +31,7 @@ use tenure_expr::{Expr, Quantity};
 use tenure_laws::{Auditor, Bounds, Law, Participants, Violation};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
-use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, id, item, units};
+use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, id, item, properties, units};
 
 pub(crate) const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 pub(crate) const BOUNDS: Bounds =
@@ -252,6 +252,20 @@ pub(crate) fn planned() -> Tape {
     // Something is done by others while the second plan holds its node.
     world.advance(20 * 60);
     world.ask(RIVAL, ask_for(1, 0, HOUR));
+    world.advance(3 * HOUR);
+    Tape::of(world)
+}
+
+/// A guest that is cut off from the site of a lease which depends on heartbeats, and hears of its end later.
+pub(crate) fn silent() -> Tape {
+    let mut world = Scene { audited: true, ..Scene::default() }.open();
+    let configuration = properties("session.keep-alive", "100s");
+    world.ask(GUEST, Ask { configuration, ..ask_for(2, 0, HOUR) });
+    world.advance(110);
+    world.cut_off.insert(GUEST);
+    world.advance(300);
+    world.cut_off.clear();
+    world.repeat();
     world.advance(3 * HOUR);
     Tape::of(world)
 }

@@ -342,6 +342,7 @@ const ELSEWHERE: &[&str] = &[
     "service-manager.hosts-stated",
     "service-manager.hosts-answered",
     "service-manager.work-told",
+    "service-manager.site-unheard",
     "service-manager.unit-reset",
     "service-manager.commanded",
     "service-manager.settings-changed",

@@ -96,9 +96,9 @@ impl Peer {
         });
         let settings = NetworkSettings {
             listen: listen.map(Listen::At),
-            public: None,
             actors: actors.collect(),
             remotes: remotes.collect(),
+            ..Default::default()
         };
         let exchange = Exchange::new();
         let around = (exchange.clone(), Arc::new(WallClock::new()) as Arc<_>);

@@ -2,7 +2,8 @@
 //!
 //! A session is a slice of its own, and its leases are leases like others. Who holds it, a connection or a process, is
 //! known to this process alone: what is durable are the leases. After a restart a session has its
-//! [keep-alive](SessionRequest::keep_alive) to be held again, and its leases say how long that is.
+//! [keep-alive](SessionRequest::keep_alive) to be held again, and its leases say how long that is: their sites end them
+//! if nothing is heard from the guest for so long.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
 use tenure_core::service_manager::LeaseSurvey;
+use tenure_core::wire::heartbeat::{self, KEEP_ALIVE};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -34,12 +36,6 @@ use crate::subject::number_of;
 /// What the slices of sessions begin with.
 const PREFIX: &str = "session-";
 
-/// The property of the leases of a session that says how long it may go on unheld after a restart.
-const KEEP_ALIVE: &str = "session.keep-alive";
-
-/// The longest that a session may go on unheld after a restart.
-const LONGEST_KEEP_ALIVE: Span = Span::from_secs(3600);
-
 /// The pause before leases are given back once more that could not be.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -52,7 +48,8 @@ pub struct SessionRequest {
     /// One that was held before a restart; a new one unless set.
     #[serde(default)]
     pub session: Option<Name>,
-    /// How long it goes on unheld after a restart of the deployment; at most an hour.
+    /// How long its leases go on without a heartbeat from their guest, and how long the session may stay unheld after a
+    /// restart of the deployment: eight clock margins to an hour.
     pub keep_alive: Span,
     /// The process that it ends with; the connection unless set.
     #[serde(default)]
@@ -253,10 +250,9 @@ impl AppState {
         holder: Holder,
     ) -> ApiResult<(Name, Arc<Notify>)> {
         let keep_alive = request.keep_alive;
-        if keep_alive < Span::ZERO || keep_alive > LONGEST_KEEP_ALIVE {
-            let message = format!("a session is kept alive for 0s to {LONGEST_KEEP_ALIVE}");
-            return Err(ApiError::new(Code::Usage, message).help("choose another --keep-alive"));
-        }
+        heartbeat::check(keep_alive, self.config().margin).map_err(|error| {
+            ApiError::new(Code::Usage, error.to_string()).help("choose another --keep-alive")
+        })?;
         let session = match &request.session {
             Some(session) => session.clone(),
             None => new_name()?,
@@ -391,6 +387,12 @@ impl AppState {
 fn lost(leases: &[LeaseView], session: &Name) -> Option<String> {
     let mut of_session = leases.iter().filter(|lease| lease.slice == session.as_str());
     of_session.find_map(|lease| {
+        if let Some(since) = &lease.unheard_since {
+            return Some(format!(
+                "lease {} is lost: its site has been silent since {since}",
+                lease.lease
+            ));
+        }
         let outcome = lease.outcome.as_deref()?;
         let lost = matches!(outcome, "ended" | "failed" | "lapsed");
         lost.then(|| format!("lease {} is lost: {outcome}", lease.lease))

@@ -179,7 +179,11 @@ pub struct LeaseView {
     /// What its site's driver was told.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub configuration: BTreeMap<String, String>,
-    /// How it went, if it has ended: ended, given-back, refused, withdrawn, lapsed, failed (its setup, at the site), unanswered.
+    /// Since when nothing was heard from its site, if it is given back for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unheard_since: Option<String>,
+    /// How it went, if it has ended: ended, given-back, refused, withdrawn, lapsed, failed (its setup, at the site, or
+    /// its heartbeats), unanswered.
     pub outcome: Option<String>,
     /// Who refused and why, if the lease was refused.
     pub refusal: Option<RefusalView>,
@@ -510,7 +514,8 @@ pub(super) fn lease(
             .and_then(|sequence| sequence.consulted())
             .map(|(_, until)| time(until)),
         fidelity: lease.fidelity(now).map(|fidelity| FidelityView::of(&fidelity)),
-        outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease.closed_by).to_owned()),
+        unheard_since: lease.unheard.map(time),
+        outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),
             (_, Some((_, refusal))) => {
@@ -540,9 +545,9 @@ pub(super) fn use_word(usage: UnitUse) -> &'static str {
 }
 
 /// How a lease went. One that its site closed comes back like any other, but no one gave it back.
-fn outcome_word(outcome: &Outcome, closed_by: Option<&(ActorId, Refusal)>) -> &'static str {
+fn outcome_word(outcome: &Outcome, lease: &LeaseSurvey<'_>) -> &'static str {
     match outcome {
-        Outcome::GivenBack if closed_by.is_some() => "failed",
+        Outcome::GivenBack if lease.closed_by.is_some() || lease.unheard.is_some() => "failed",
         Outcome::Ended => "ended",
         Outcome::GivenBack => "given-back",
         Outcome::Refused(Refusal::Withdrawn) => "withdrawn",

@@ -204,6 +204,7 @@ impl Config {
         NetworkSettings {
             listen: self.listen.map(Listen::At),
             public: self.public.clone(),
+            relays: usize::from(self.relays),
             actors: keys.signers.iter().map(local).collect(),
             remotes: self.peers.iter().map(remote).collect(),
         }

@@ -39,6 +39,7 @@ pub(super) struct File {
     pub(super) metrics: Option<Spanned<SocketAddr>>,
     pub(super) socket_group: Option<Spanned<String>>,
     pub(super) public: Option<Spanned<String>>,
+    pub(super) relays: Option<u16>,
     #[serde(default)]
     pub(super) peer: Actors<Peer>,
     #[serde(default)]

@@ -88,6 +88,8 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// Where they dial, as `host:port`, if that is not the same.
     pub public: Option<String>,
+    /// For each peer with actors that cannot be dialled, how many connections with them are relayed at a time.
+    pub relays: u16,
     /// The actors of other processes.
     pub peers: BTreeMap<Name, PeerActor>,
     /// Where keys are written that a change may be refused for.
@@ -234,6 +236,9 @@ fn read(
 /// Facts that are folded in about a second.
 const SNAPSHOT_AFTER: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
 
+/// For each peer, how many connections are relayed at a time unless configured.
+const RELAYS: u16 = 64;
+
 /// The live files of small deployments stay whole.
 const ARCHIVE_AFTER: u64 = 200_000;
 
@@ -283,6 +288,7 @@ impl Check<'_> {
             metrics: self.loopback(file.metrics.as_ref())?,
             socket_group: file.socket_group.as_ref().map(|group| group.get_ref().clone()),
             listen: file.listen,
+            relays: file.relays.unwrap_or(RELAYS),
             public: file.public.as_ref().map(|given| self.dialled(given)).transpose()?,
             places: self.places(&file),
             peers: self.peers(file.peer)?,

@@ -79,10 +79,20 @@ impl Host {
             driver.acts_by(actor, id);
         }
         self.transport.introduce(id, actor.joined());
-        let AnyActor::ServiceManager(manager) = actor else { return };
-        let leases = manager.survey().filter_map(|lease| lease.state.lease());
-        let held = leases.flat_map(|lease| lease.tickets());
-        held.for_each(|ticket| self.transport.hold(id, ticket));
+        match actor {
+            AnyActor::ServiceManager(manager) => {
+                let leases = manager.survey().filter_map(|lease| lease.state.lease());
+                let held = leases.flat_map(|lease| lease.tickets());
+                held.for_each(|ticket| self.transport.hold(id, ticket));
+            }
+            // The site tells a broker of recalls of what another broker lends it, and takes it back.
+            AnyActor::Broker(broker) => {
+                let lent = broker.holdings().map(|holding| holding.ticket);
+                let lent = lent.filter(|ticket| ticket.links().len() > 1);
+                lent.for_each(|ticket| self.transport.hold(id, ticket));
+            }
+            AnyActor::SiteAuthority(_) => {}
+        }
     }
 
     fn say(&self, to: ActorId, says: GreetingKind) -> bool {

@@ -105,6 +105,7 @@ mod tests {
 
     use super::super::hub::LocalActor;
     use super::super::lane::{self, Known, Other, Way};
+    use super::super::relay::Relays;
     use super::*;
     use crate::clock::{Clock, WallClock};
     use crate::transport::Exchange;
@@ -127,7 +128,8 @@ mod tests {
         let name = Name::literal("any");
         let actor = LocalActor { name: name.clone(), role, signer: signer(own) };
         let around = (Exchange::new(), Arc::new(WallClock::new()) as Arc<dyn Clock>);
-        let hub = Hub::new(runtime.handle().clone(), around, (&[actor], None));
+        let hub =
+            Hub::new(runtime.handle().clone(), around, (&[actor], None), (true, Relays::new(0).0));
         let hub = Arc::new(hub);
         for &(peer, role) in peers {
             let ends = Ends { here: id(own), there: id(peer) };

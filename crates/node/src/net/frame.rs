@@ -63,6 +63,10 @@ pub enum Frame {
     Task(Box<Task>),
     /// Of an executor: what came of its task. The connection ends with it.
     TaskEnd(Box<TaskEnd>),
+    /// The receiver is asked to take connections for these actors, which cannot be dialled.
+    Relay(Vec<ActorId>),
+    /// This actor was dialled at the sender, for which the receiver is to dial back with the token.
+    Dialled(ActorId, [u8; 16]),
     /// A kind of a later version.
     Unknown(u8),
 }
@@ -138,6 +142,8 @@ const INVITATION: u8 = 9;
 const ENDORSEMENT: u8 = 10;
 const TASK: u8 = 11;
 const TASK_END: u8 = 12;
+const RELAY: u8 = 13;
+const DIALLED: u8 = 14;
 
 impl Frame {
     /// The bytes, with their length in front.
@@ -190,6 +196,14 @@ impl Frame {
                 bytes.push(TASK_END);
                 codec::encode_into(end, &mut bytes);
             }
+            Self::Relay(actors) => {
+                bytes.push(RELAY);
+                codec::encode_into(actors, &mut bytes);
+            }
+            Self::Dialled(to, token) => {
+                bytes.push(DIALLED);
+                codec::encode_into(&(to, token), &mut bytes);
+            }
             Self::Unknown(kind) => bytes.push(*kind),
         }
         let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX).to_be_bytes();
@@ -220,6 +234,11 @@ impl Frame {
             }
             TASK => Self::Task(codec::decode(body).map_err(malformed("task"))?),
             TASK_END => Self::TaskEnd(codec::decode(body).map_err(malformed("task end"))?),
+            RELAY => Self::Relay(codec::decode(body).map_err(malformed("relay"))?),
+            DIALLED => {
+                let (to, token) = codec::decode(body).map_err(malformed("dialled"))?;
+                Self::Dialled(to, token)
+            }
             unknown => Self::Unknown(unknown),
         })
     }

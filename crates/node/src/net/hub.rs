@@ -23,6 +23,7 @@ use super::budget::{Budget, Rate};
 use super::card::{CARD_HOLDS, Card, CardBook, SignedCard};
 use super::endorsed::EndorsementBook;
 use super::lane::{Known, Lane, Standing as LaneStanding};
+use super::relay::Relays;
 use super::session::{Ends, Item, Pass};
 use crate::clock::Clock;
 use crate::metrics::RefusedConnections;
@@ -93,8 +94,13 @@ pub(super) struct Hub {
     pub(super) strangers: Arc<Semaphore>,
     /// Places of those who bring receipts alone.
     pub(super) buyers: Arc<Semaphore>,
+    /// Places of brokers that were lent units by another broker.
+    pub(super) borrowers: Arc<Semaphore>,
     /// What all strangers together may send.
     budget: Mutex<Budget>,
+    /// Whether the actors of this process can be dialled.
+    pub(super) listens: bool,
+    pub(super) relays: Relays,
     /// Who was not let in.
     pub(super) refused: RefusedConnections,
 }
@@ -104,6 +110,7 @@ impl Hub {
         runtime: Handle,
         (local, clock): (Exchange, Arc<dyn Clock>),
         (actors, address): (&[LocalActor], Option<String>),
+        (listens, relays): (bool, Relays),
     ) -> Self {
         Self {
             runtime,
@@ -117,7 +124,10 @@ impl Hub {
             keys: RwLock::default(),
             strangers: Arc::new(Semaphore::new(MOST_STRANGERS)),
             buyers: Arc::new(Semaphore::new(MOST_STRANGERS)),
+            borrowers: Arc::new(Semaphore::new(MOST_STRANGERS)),
             budget: Mutex::new(Budget::new(Rate::STRANGERS, Instant::now())),
+            listens,
+            relays,
             refused: RefusedConnections::default(),
         }
     }
@@ -340,7 +350,7 @@ mod tests {
     fn hub(runtime: &tokio::runtime::Runtime, actor: &LocalActor) -> Hub {
         let around = (Exchange::new(), Arc::new(WallClock::new()) as Arc<dyn Clock>);
         let own = (std::slice::from_ref(actor), Some("192.0.2.1:7400".to_owned()));
-        Hub::new(runtime.handle().clone(), around, own)
+        Hub::new(runtime.handle().clone(), around, own, (true, Relays::new(0).0))
     }
 
     #[test]

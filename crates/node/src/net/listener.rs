@@ -10,6 +10,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::wire::admission::Stranger;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream as TlsServer;
@@ -18,7 +19,8 @@ use tracing::{info, warn};
 
 use super::hub::{Hub, NotAdmitted};
 use super::lane::{CONNECT_WITHIN, Known, Lane, Other, Way};
-use super::session::{Ends, Session, SessionEnd, part, shown};
+use super::relay::{NotRelayed, Start};
+use super::session::{Ends, Pass, Session, SessionEnd, part, shown};
 use super::{lane, tls};
 
 /// The most connections that have not shown yet who they are: of all, and of one address.
@@ -50,6 +52,8 @@ enum Refused {
     #[error("{0} is no peer, and as many strangers are here as may be")]
     Full(ActorId),
     #[error(transparent)]
+    NotRelayed(#[from] NotRelayed),
+    #[error(transparent)]
     Session(#[from] SessionEnd),
 }
 
@@ -71,6 +75,7 @@ impl Refused {
             Self::Revoked(_) => "revoked key",
             Self::NotAdmitted(cause) => cause.word(),
             Self::Full(_) => "full",
+            Self::NotRelayed(_) => "relay",
             Self::Session(_) => "hello",
         }
     }
@@ -108,6 +113,24 @@ pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, doo
             drop(guard);
         });
         entering.push_back((from, task.abort_handle()));
+    }
+}
+
+/// Takes the connections that were dialled back for actors of this process.
+pub(super) async fn take_back(
+    mut back: mpsc::Receiver<TcpStream>,
+    (server, door): (Arc<ServerConfig>, Arc<Admission>),
+) {
+    while let Some(stream) = back.recv().await {
+        let (acceptor, door) = (TlsAcceptor::from(Arc::clone(&server)), Arc::clone(&door));
+        tokio::spawn(async move {
+            drop(stream.set_nodelay(true));
+            let admitted = timeout(CONNECT_WITHIN, door.let_in(acceptor, stream)).await;
+            if let Err(cause) = admitted.unwrap_or(Err(Refused::Late)) {
+                door.hub.refused.count(cause.word());
+                warn!(%cause, "a connection was refused that a peer has relayed");
+            }
+        });
     }
 }
 
@@ -152,6 +175,16 @@ impl Admission {
         stream.set_nodelay(true).map_err(Refused::Handshake)?;
         // Who brings nothing costs no memory of a handshake.
         stream.readable().await.map_err(Refused::Handshake)?;
+        match self.hub.start_of(&stream).await.map_err(Refused::Handshake)? {
+            Start::Handshake => {}
+            Start::Back => return Ok(self.hub.came_back(stream).await?),
+            Start::For(to, way) => return Ok(self.hub.relay(stream, (to, way)).await?),
+        }
+        self.let_in(acceptor, stream).await
+    }
+
+    /// Shakes hands, and brings who is there to its lane.
+    async fn let_in(&self, acceptor: TlsAcceptor, stream: TcpStream) -> Result<(), Refused> {
         let mut stream = acceptor.accept(stream).await.map_err(Refused::of_handshake)?;
         let (_, session) = stream.get_ref();
         // Who names no protocol at all is let through by TLS.
@@ -196,8 +229,10 @@ impl Admission {
         if let Some(lane) = self.hub.lane(ends) {
             return Ok(lane);
         }
+        let borrows = matches!(&pass, Pass::Ticket(ticket) if ticket.bottom().delegation.is_some());
         let places = match stranger {
             Stranger::Buyer => &self.hub.buyers,
+            Stranger::Holder if borrows => &self.hub.borrowers,
             Stranger::Holder | Stranger::Invited | Stranger::Endorsed => &self.hub.strangers,
         };
         let place = Arc::clone(places).try_acquire_owned();

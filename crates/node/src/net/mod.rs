@@ -13,6 +13,7 @@ pub mod frame;
 mod hub;
 mod lane;
 mod listener;
+mod relay;
 mod session;
 pub mod task;
 mod tls;
@@ -32,15 +33,16 @@ use tenure_core::model::keys::KeyBook;
 use tenure_core::model::name::Name;
 use tenure_core::ticket::Ticket;
 use thiserror::Error;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use self::card::Card;
 use self::executor::Asker;
 use self::hub::Hub;
 use self::lane::{Lane, Other, Way};
 use self::listener::Admission;
+use self::relay::Relays;
 use self::session::{Ends, Item};
 use crate::clock::Clock;
 use crate::metrics::RefusedConnections;
@@ -112,6 +114,8 @@ pub struct NetworkSettings {
     pub actors: Vec<LocalActor>,
     /// The actors elsewhere that are known.
     pub remotes: Vec<Remote>,
+    /// For each peer with actors that cannot be dialled, how many connections with them are relayed at a time.
+    pub relays: usize,
 }
 
 /// A connection, or what is to become one.
@@ -148,7 +152,9 @@ impl Drop for Thread {
 
 /// Where connections are taken.
 struct Listening {
-    listener: std::net::TcpListener,
+    listener: Option<std::net::TcpListener>,
+    /// Those that were dialled back.
+    back: mpsc::Receiver<TcpStream>,
     server: Arc<ServerConfig>,
     admission: Arc<Admission>,
 }
@@ -170,19 +176,17 @@ impl Network {
         let dialled = address.filter(|address| !address.ip().is_unspecified());
         let public = settings.public.clone().or_else(|| dialled.map(|at| at.to_string()));
         let (around, own) = ((local.clone(), clock), (&settings.actors[..], public));
-        let hub = Arc::new(Hub::new(runtime.handle().clone(), around, own));
+        let (relays, back) = Relays::new(settings.relays);
+        let relays = (bound.is_some(), relays);
+        let hub = Arc::new(Hub::new(runtime.handle().clone(), around, own, relays));
         for (actor, remote) in settings.pairs() {
             let ends = Ends { here: actor.signer.id(), there: remote.id };
             let way = remote.address.clone().map_or(Way::Inwards, Way::Address);
             let other = Other::peer(&remote.name, remote.role, Known::Configured);
             lane::open(&hub, ends, other, way);
         }
-        let listening = bound.map(|listener| {
-            let server = tls::server(&hub)?;
-            let admission = Arc::new(Admission::new(Arc::clone(&hub)));
-            Ok::<_, rustls::Error>(Listening { listener, server, admission })
-        });
-        let listening = listening.transpose()?;
+        let (server, admission) = (tls::server(&hub)?, Arc::new(Admission::new(Arc::clone(&hub))));
+        let listening = Listening { listener: bound, back, server, admission };
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("network".to_owned());
         let join = thread.spawn(move || work(runtime, listening, stopped));
@@ -383,11 +387,12 @@ impl fmt::Display for Listen {
 }
 
 /// The network's thread, until it is to stop.
-fn work(runtime: Runtime, listening: Option<Listening>, stop: oneshot::Receiver<()>) {
+fn work(runtime: Runtime, listening: Listening, stop: oneshot::Receiver<()>) {
+    let Listening { listener, back, server, admission } = listening;
     runtime.block_on(async move {
-        if let Some(Listening { listener, server, admission }) = listening
-            && let Ok(listener) = TcpListener::from_std(listener)
-        {
+        let ways = (Arc::clone(&server), Arc::clone(&admission));
+        tokio::spawn(listener::take_back(back, ways));
+        if let Some(Ok(listener)) = listener.map(TcpListener::from_std) {
             tokio::spawn(listener::listen(listener, server, admission));
         }
         drop(stop.await);

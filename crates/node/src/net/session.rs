@@ -19,6 +19,7 @@ use super::budget::{Budget, Rate};
 use super::card::SignedCard;
 use super::frame::{BATCH_BYTES, Frame, FrameError, Hello, MAX_FRAME, read_frame};
 use super::hub::Hub;
+use super::relay::Token;
 use super::tls;
 use crate::transport::{Greeting, GreetingKind, Packet, Transport as _};
 
@@ -68,7 +69,7 @@ pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(10);
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(30);
 
 /// How long one write may take.
-const WRITE_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const WRITE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a receiver whose mailbox is full is waited for before a message is dropped. Its sender repeats
 /// it; nothing else is read of the connection meanwhile, which holds the sender back.
@@ -85,6 +86,8 @@ pub(super) enum Item {
     Card(SignedCard),
     Where(ActorId),
     Endorsement(Box<SignedEndorsement>),
+    /// This actor of the receiver's process was dialled here; it is to dial back with the token.
+    Dialled(ActorId, Token),
 }
 
 /// Why a connection ended.
@@ -200,7 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
         let inlet = Inlet { hub, ends: self.ends, stranger };
         tokio::select! {
             end = inlet.listen(&mut read) => end,
-            end = speak(&mut write, queue, || hub.own_card(self.ends.here)) => end,
+            end = speak(&mut write, queue, (hub, self.ends)) => end,
         }
     }
 }
@@ -320,6 +323,8 @@ impl Inlet<'_> {
             Frame::Card(signed) => self.hub.take_card(self.ends, signed),
             Frame::Where(actor) => self.tell_where(actor),
             Frame::Endorsement(signed) => self.hub.take_endorsement(self.ends, signed),
+            Frame::Relay(actors) => self.hub.relay_for(self.ends, actors),
+            Frame::Dialled(to, token) => self.hub.dial_back(self.ends, (to, token)),
         }
         Ok(())
     }
@@ -364,8 +369,15 @@ impl Inlet<'_> {
 async fn speak<S: AsyncWrite>(
     write: &mut WriteHalf<S>,
     queue: &mut mpsc::Receiver<Item>,
-    card: impl Fn() -> Option<SignedCard>,
+    (hub, ends): (&Hub, Ends),
 ) -> SessionEnd {
+    let card = || hub.own_card(ends.here);
+    let actors = hub.to_be_relayed(ends);
+    if !actors.is_empty()
+        && let Err(end) = say(write, &Frame::Relay(actors)).await
+    {
+        return end;
+    }
     let (mut next, mut card_due) = (card().map(Item::Card), Instant::now() + CARD_EVERY);
     loop {
         if Instant::now() >= card_due && next.is_none() {
@@ -400,6 +412,7 @@ fn frame_of(first: Item, queue: &mut mpsc::Receiver<Item>) -> (Frame, Option<Ite
         Item::Card(card) => return (Frame::Card(card), None),
         Item::Where(actor) => return (Frame::Where(actor), None),
         Item::Endorsement(signed) => return (Frame::Endorsement(*signed), None),
+        Item::Dialled(to, token) => return (Frame::Dialled(to, token), None),
         Item::Message(sealed) => vec![sealed],
     };
     let mut bytes = batch[0].bytes().len();

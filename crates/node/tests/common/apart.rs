@@ -63,7 +63,7 @@ pub(crate) async fn at_place(
     let (name, role, signer) = (part.info.name.clone(), part.info.role, signer(plans, own));
     let actors = vec![LocalActor { name, role, signer }];
     let listen = listen.map(Listen::At);
-    let network = NetworkSettings { listen, public: None, actors, remotes };
+    let network = NetworkSettings { listen, actors, remotes, ..Default::default() };
     let deployment = Deployment {
         parts: vec![part],
         clock: Arc::new(WallClock::new()),

@@ -75,6 +75,8 @@ pub(super) fn arrival(now: Time, margin: Span, sealed: &Sealed) -> Option<&'stat
             | Message::AskPortion(_)
             | Message::PortionBack(_)
             | Message::PortionDecided { .. }
+            | Message::Heartbeat { .. }
+            | Message::HeartbeatHeard { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Join(_)

@@ -53,6 +53,7 @@ pub(super) enum Stream {
     Sharing,
     Forwarding,
     Adverts,
+    Heartbeats,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -84,6 +85,7 @@ impl Stream {
                 Self::Sharing => 128,
                 Self::Forwarding => 129,
                 Self::Adverts => 130,
+                Self::Heartbeats => 131,
             },
         )
     }

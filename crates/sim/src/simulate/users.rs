@@ -23,6 +23,7 @@ use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site_authority;
+use tenure_core::wire::heartbeat::{self, KEEP_ALIVE};
 use tenure_core::wire::offer::{MAX_HOLD, Reply};
 use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::request::{Item, Joins, Relation};
@@ -203,10 +204,21 @@ impl World {
             again: None,
             answer_by: latest.plus(answer_within),
             properties: Properties::default(),
-            configuration: Properties::default(),
+            configuration: self.kept_alive(),
             reason: "a visit".to_owned(),
             handling,
         }
+    }
+
+    /// Some leases depend on heartbeats.
+    fn kept_alive(&mut self) -> Properties {
+        let least = self.setting.margin.times(heartbeat::MARGINS);
+        let most = self.setting.term.clamp(least, heartbeat::LONGEST.max(least));
+        if !self.heartbeats.percent(15) || heartbeat::check(least, self.setting.margin).is_err() {
+            return Properties::default();
+        }
+        let keep_alive = self.heartbeats.span(least, most).to_string();
+        BTreeMap::from([(Name::literal(KEEP_ALIVE), keep_alive)]).try_into().unwrap_or_default()
     }
 
     /// Sometimes an item of a request waits for another, or all for one of the last requests.

@@ -206,6 +206,8 @@ impl Watch {
             | Message::AskPortion(_)
             | Message::PortionBack(_)
             | Message::PortionDecided { .. }
+            | Message::Heartbeat { .. }
+            | Message::HeartbeatHeard { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Join(_)
@@ -479,6 +481,10 @@ fn say(message: &Message) -> String {
         },
         Message::PortionDecided { request, round, taken } => {
             format!("{kind} {request}, round {round}: {}", if *taken { "taken" } else { "let go" })
+        }
+        Message::Heartbeat { leases } => format!("{kind} of {}", in_one(leases.iter())),
+        Message::HeartbeatHeard { sent, leases } => {
+            format!("{kind} of {sent}: {}", in_one(leases.iter()))
         }
         Message::Restate { needs, hosts } => {
             format!("{kind} {} needs, hosts of {}", needs.len(), hosts.len())

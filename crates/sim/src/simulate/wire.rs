@@ -268,6 +268,8 @@ pub(super) fn about(message: &Message) -> Option<Term> {
         | Message::AskPortion(_)
         | Message::PortionBack(_)
         | Message::PortionDecided { .. }
+        | Message::Heartbeat { .. }
+        | Message::HeartbeatHeard { .. }
         | Message::Advert(_)
         | Message::AdvertWanted
         | Message::Join(_)

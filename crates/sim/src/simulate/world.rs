@@ -52,6 +52,8 @@ pub(super) struct World {
     /// Draws what requests wait for.
     pub(super) sequences: Sampler,
     pub(super) links: Sampler,
+    /// Draws which leases depend on heartbeats.
+    pub(super) heartbeats: Sampler,
     pub(super) several: Sampler,
     /// Whether requests of this seed go to several brokers at times.
     pub(super) asks_several: bool,
@@ -114,6 +116,7 @@ impl World {
             users: Stream::Users.sampler(chance),
             sequences: Stream::Sequences.sampler(chance),
             links: Stream::Links.sampler(chance),
+            heartbeats: Stream::Heartbeats.sampler(chance),
             asks_several: several.percent(30),
             several,
             plans: Stream::Plans.sampler(chance),

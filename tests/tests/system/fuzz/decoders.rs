@@ -150,6 +150,8 @@ fn frames() -> Vec<Vec<u8>> {
         Frame::Where(here),
         Frame::Invitation(formats::invitation()),
         Frame::Endorsement(formats::endorsement()),
+        Frame::Relay(vec![here]),
+        Frame::Dialled(here, [9; 16]),
         Frame::Task(Box::new(Task { keys: formats::key_chain(), errand: Errand::Run(command()) })),
         Frame::TaskEnd(Box::new(TaskEnd::Refused(TaskRefusal::NoTenant(UnitId(3))))),
     ];

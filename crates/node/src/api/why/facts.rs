@@ -277,6 +277,7 @@ fn guest_says(fact: &service_manager::Fact) -> Option<String> {
         F::UnitsRecalled(fact) => Some(list(&fact.units)),
         F::RecallRefused(fact) => Some(fact.refusal.to_string()),
         F::JoinRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
+        F::SiteUnheard(fact) => Some(format!("since {}", fact.since)),
         F::LeaveHastened(fact) => Some(format!("by {}", fact.by)),
         F::LeaveRefused(fact) => Some(format!("{}: {}", fact.unit, fact.error)),
         F::UnitReset(fact) => Some(fact.unit.to_string()),

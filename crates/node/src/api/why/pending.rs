@@ -116,6 +116,8 @@ impl LeaseRefs {
             | Message::AskPortion(_)
             | Message::PortionBack(_)
             | Message::PortionDecided { .. }
+            | Message::Heartbeat { .. }
+            | Message::HeartbeatHeard { .. }
             | Message::Advert(_)
             | Message::AdvertWanted
             | Message::Join(_)

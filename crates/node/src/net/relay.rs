@@ -1,0 +1,259 @@
+//! Connections with actors that cannot be dialled.
+//!
+//! Their process dials its peers, and asks those that are brokers to take connections for its actors. Who dials such an
+//! actor dials the broker's process instead, and names the actor as ever. That process has the other one dial back, and
+//! copies bytes between the two connections. TLS is between their ends: nothing can be read or changed on the way, and
+//! the actor decides who is let in as if it had been dialled itself.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustls::server::Acceptor;
+use tenure_core::actor::Role;
+use tenure_core::model::identity::ActorId;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, info};
+
+use super::budget::{Budget, Rate};
+use super::hub::Hub;
+use super::lane::{CONNECT_WITHIN, Known, Lane};
+use super::session::{Ends, Item, SILENT_FOR, WRITE_WITHIN};
+use super::tls;
+
+/// Names one connection that is dialled back. Nobody guesses it.
+pub(super) type Token = [u8; 16];
+
+/// What stands in front of the token where TLS would begin.
+const BACK: [u8; 8] = *b"tenure<-";
+
+/// How long the other process may take to dial back.
+const BACK_WITHIN: Duration = Duration::from_secs(4);
+
+/// The most bytes of a handshake before it shows who is asked for.
+const MAX_START: usize = 1 << 12;
+
+/// The pause before it is looked whether more of a handshake has come.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The most actors that one peer has connections taken for.
+pub(super) const MOST_ACTORS: usize = 64;
+
+/// The most connections that are dialled back at a time.
+const MOST_BACK: usize = 64;
+
+/// Why a connection is not relayed.
+#[derive(Debug, Error)]
+pub(super) enum NotRelayed {
+    #[error("it asked for nobody who is here, or whose connections are taken here")]
+    Nobody,
+    #[error("{0} is asked for, and as many connections with its process are relayed as may be")]
+    Full(ActorId),
+    #[error("{0} is asked for, and its process has not dialled back")]
+    NotBack(ActorId),
+    #[error("it dials back, and is not waited for")]
+    Unknown,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// What a connection begins with.
+pub(super) enum Start {
+    /// A handshake with an actor of this process, or one that TLS is to refuse.
+    Handshake,
+    /// A handshake with an actor of a process that cannot be dialled.
+    For(ActorId, Ends),
+    /// It was dialled back.
+    Back,
+}
+
+/// The connections that are relayed here, and those that are dialled back from here.
+pub(super) struct Relays {
+    /// How many connections with the process of one peer are relayed at a time.
+    most: usize,
+    /// The peer in whose process an actor is.
+    ways: Mutex<BTreeMap<ActorId, Ends>>,
+    places: Mutex<BTreeMap<Ends, Arc<Semaphore>>>,
+    waiting: Mutex<BTreeMap<Token, oneshot::Sender<TcpStream>>>,
+    /// Where those go that were dialled back from here.
+    back: mpsc::Sender<TcpStream>,
+    backs: Arc<Semaphore>,
+}
+
+impl Relays {
+    pub(super) fn new(most: usize) -> (Self, mpsc::Receiver<TcpStream>) {
+        let (back, came) = mpsc::channel(MOST_BACK);
+        let (ways, places, waiting) = Default::default();
+        let backs = Arc::new(Semaphore::new(MOST_BACK));
+        (Self { most, ways, places, waiting, back, backs }, came)
+    }
+
+    /// The place of one more connection with the process of a peer.
+    fn place(&self, ends: Ends) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        let mut places = lock(&self.places);
+        let of = places.entry(ends).or_insert_with(|| Arc::new(Semaphore::new(self.most)));
+        Arc::clone(of).try_acquire_owned().ok()
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hub {
+    /// The actors of this process that a peer is asked to take connections for: all, if it is a broker that was dialled
+    /// from here and they cannot be dialled.
+    pub(super) fn to_be_relayed(&self, ends: Ends) -> Vec<ActorId> {
+        let asks = |lane: Lane| lane.role == Some(Role::Broker) && lane.address.is_some();
+        let asks = !self.listens && self.address().is_some() && self.lane(ends).is_some_and(asks);
+        if asks { self.actors.keys().copied().take(MOST_ACTORS).collect() } else { Vec::new() }
+    }
+
+    /// A peer asks to have connections taken for actors of its process. The ends of a connection judge by their keys
+    /// whether it has told the truth.
+    pub(super) fn relay_for(&self, ends: Ends, actors: Vec<ActorId>) {
+        if self.relays.most == 0 || actors.len() > MOST_ACTORS {
+            return debug!(peer = %ends.there, "connections are not taken for a peer's actors");
+        }
+        let mut ways = lock(&self.relays.ways);
+        ways.retain(|_, way| *way != ends);
+        for actor in actors.into_iter().filter(|actor| !self.actors.contains_key(actor)) {
+            // Who was there first stays, as long as it is there.
+            let taken = ways.get(&actor).is_some_and(|way| self.is_up(*way));
+            if !taken || actor == ends.there {
+                ways.insert(actor, ends);
+            }
+        }
+    }
+
+    /// Whether a peer is connected.
+    fn is_up(&self, ends: Ends) -> bool {
+        let peer = |lane: &Lane| matches!(lane.known, Known::Configured | Known::Joined);
+        self.lane(ends).filter(peer).is_some_and(|lane| lock(&lane.standing).connected)
+    }
+
+    /// What a connection begins with, as far as that shows before its handshake.
+    pub(super) async fn start_of(&self, stream: &TcpStream) -> io::Result<Start> {
+        let mut bytes = vec![0; MAX_START];
+        loop {
+            stream.readable().await?;
+            let length = stream.peek(&mut bytes).await?;
+            if length == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if bytes[0] == BACK[0] {
+                return Ok(Start::Back);
+            }
+            // Of all that is taken here nothing is looked at twice, unless others are taken connections for.
+            if lock(&self.relays.ways).is_empty() || length == MAX_START {
+                return Ok(Start::Handshake);
+            }
+            let mut acceptor = Acceptor::default();
+            acceptor.read_tls(&mut &bytes[..length])?;
+            match acceptor.accept() {
+                Ok(Some(accepted)) => {
+                    return Ok(self.start_with(accepted.client_hello().server_name()));
+                }
+                Ok(None) => sleep(PAUSE).await,
+                Err(_) => return Ok(Start::Handshake),
+            }
+        }
+    }
+
+    fn start_with(&self, name: Option<&str>) -> Start {
+        let asked = name.and_then(tls::name_in).map(|(id, _)| id);
+        let ways = lock(&self.relays.ways);
+        let mut found = ways.iter().filter(|(actor, _)| Some(actor.to_hex()) == asked);
+        match found.next() {
+            Some((&actor, &way)) if !self.actors.contains_key(&actor) => Start::For(actor, way),
+            Some(_) | None => Start::Handshake,
+        }
+    }
+
+    /// Has the process of an actor dial back, and then copies between the two connections until one ends.
+    pub(super) async fn relay(
+        &self,
+        stream: TcpStream,
+        (to, way): (ActorId, Ends),
+    ) -> Result<(), NotRelayed> {
+        if !self.is_up(way) {
+            return Err(NotRelayed::Nobody);
+        }
+        let place = self.relays.place(way).ok_or(NotRelayed::Full(to))?;
+        let mut token = Token::default();
+        getrandom::fill(&mut token).map_err(io::Error::other)?;
+        let (back, came) = oneshot::channel();
+        lock(&self.relays.waiting).insert(token, back);
+        self.say(way, Item::Dialled(to, token));
+        let came = timeout(BACK_WITHIN, came).await;
+        lock(&self.relays.waiting).remove(&token);
+        let Ok(Ok(other)) = came else { return Err(NotRelayed::NotBack(to)) };
+        info!(%to, by = %way.there, "a connection is relayed");
+        self.runtime.spawn(async move {
+            join(stream, other).await;
+            drop(place);
+        });
+        Ok(())
+    }
+
+    /// A connection that was dialled back goes to who waits for it.
+    pub(super) async fn came_back(&self, mut stream: TcpStream) -> Result<(), NotRelayed> {
+        let (mut start, mut token) = (BACK, Token::default());
+        stream.read_exact(&mut start).await?;
+        stream.read_exact(&mut token).await?;
+        let waiting = lock(&self.relays.waiting).remove(&token).filter(|_| start == BACK);
+        let waiting = waiting.ok_or(NotRelayed::Unknown)?;
+        waiting.send(stream).map_err(|_| NotRelayed::Unknown)
+    }
+
+    /// Somebody has dialled an actor of this process at a peer: the peer is dialled back.
+    pub(super) fn dial_back(&self, ends: Ends, (to, token): (ActorId, Token)) {
+        let address = self.lane(ends).and_then(|lane| lane.address);
+        let place = Arc::clone(&self.relays.backs).try_acquire_owned();
+        let (Some(address), Ok(place), true) = (address, place, self.actors.contains_key(&to))
+        else {
+            return debug!(%to, by = %ends.there, "a connection was not dialled back");
+        };
+        let back = self.relays.back.clone();
+        self.runtime.spawn(async move {
+            let dialled = async {
+                let mut stream = TcpStream::connect(address).await?;
+                stream.write_all(&[&BACK[..], &token].concat()).await?;
+                Ok::<_, io::Error>(stream)
+            };
+            if let Ok(Ok(stream)) = timeout(CONNECT_WITHIN, dialled).await {
+                drop(back.send(stream).await);
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Copies both ways until one side ends, or says nothing for longer than any side may.
+async fn join(one: TcpStream, other: TcpStream) {
+    drop((one.set_nodelay(true), other.set_nodelay(true)));
+    let ((from_one, to_one), (from_other, to_other)) = (one.into_split(), other.into_split());
+    tokio::select! {
+        () = copy(from_one, to_other) => {}
+        () = copy(from_other, to_one) => {}
+    }
+}
+
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    let (mut bytes, mut budget) = (vec![0; 1 << 14], Budget::new(Rate::PEER, Instant::now()));
+    while let Ok(Ok(length @ 1..)) = timeout(SILENT_FOR, from.read(&mut bytes)).await {
+        let Ok(Ok(())) = timeout(WRITE_WITHIN, to.write_all(&bytes[..length])).await else {
+            return;
+        };
+        let pause = budget.spend(length, Instant::now());
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Processes that cannot be dialled: a broker that is their peer relays connections with their actors.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tenure_wait::{DEADLINE, eventually};
+
+use crate::deployment::{Deployment, stderr};
+use crate::network::free;
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// The line of an invitation.
+#[track_caller]
+fn invited(by: &Deployment, how: &str) -> String {
+    let invitation = by.json(&format!("peer invite {how}"));
+    invitation["invitation"].as_str().expect("a line").to_owned()
+}
+
+/// A campus, at that address, and a lab that can only dial it and lends it what it has.
+fn campus_and_lab(address: &str, relays: &str) -> (Deployment, Deployment) {
+    let campus = format!("listen = \"{address}\"\n{relays}\n[broker.campus]\n");
+    let campus = Deployment::of(&campus, folder());
+    let lab = format!("public = \"{address}\"\n[broker.lab]\n[site.boards]\nunits = 2\n");
+    let lab = Deployment::of(&lab, folder());
+    let line = invited(&campus, "--of campus --role broker");
+    lab.json(&format!("peer join {line} --as share --wait"));
+    eventually(DEADLINE, "what the lab lends", || {
+        let routes = campus.json("broker routes campus");
+        let lent = |route: &Value| route["kind"] == "borrowed" && route["entries"][0]["free"] == 2;
+        routes.as_array()?.iter().any(lent).then_some(())
+    });
+    (campus, lab)
+}
+
+/// A guest of a broker, in a process of its own that cannot be dialled.
+fn guest_of(broker: &Deployment, called: &str) -> Deployment {
+    let guest = Deployment::of("[service-manager.guest]\n", folder());
+    let line = invited(broker, &format!("--of {called} --role service-manager"));
+    guest.json(&format!("peer join {line} --wait"));
+    guest
+}
+
+#[test]
+fn a_lab_that_can_only_dial_lends_its_units_and_has_guests_of_its_own() {
+    let address = free().to_string();
+    let (campus, mut lab) = campus_and_lab(&address, "");
+    let guest = guest_of(&campus, "campus");
+    let leases = guest.json("lease request 2 node --for 30m --wait --timeout 1m");
+    assert_eq!((&leases[0]["state"], &leases[0]["units"]), (&"active".into(), &2.into()));
+    // What ends a connection ends no lease: the guest dials again once the lab is back.
+    lab.end("-KILL");
+    lab.restart_up();
+    guest.json("lease close 1 --wait");
+    // The campus gives back to a site that it reaches by itself alone.
+    lab.json("broker unshare lab campus --wait --timeout 1m");
+    let own = guest_of(&lab, "lab");
+    let leases = own.json("lease request 1 node --for 30m --wait --timeout 1m");
+    assert_eq!(leases[0]["site"], "boards");
+    own.json("lease close 1 --wait");
+}
+
+#[test]
+fn a_broker_that_relays_nothing_leaves_its_peers_out_of_reach() {
+    let address = free().to_string();
+    let (campus, lab) = campus_and_lab(&address, "relays = 0");
+    let line = invited(&lab, "--of lab --role service-manager");
+    let guest = Deployment::of("[service-manager.guest]\n", folder());
+    let joins = guest.tenure(&format!("peer join {line} --wait --timeout 3s"));
+    assert_eq!(joins.status.code(), Some(124), "{}", stderr(&joins));
+    drop(campus);
+}
+
+#[test]
+fn who_dials_back_without_being_waited_for_is_refused() {
+    let address = free().to_string();
+    let (campus, _lab) = campus_and_lab(&address, "");
+    for bytes in [&b"tenure<-0123456789abcdef"[..], b"tenure->0123456789abcdef", b"tttt"] {
+        let mut stream = TcpStream::connect(&address).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        stream.write_all(bytes).expect("bytes are sent");
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        assert!(read.is_err() || answer.is_empty(), "{answer:?}");
+    }
+    campus.json("broker routes campus");
+    let metrics = campus.tenure("metrics");
+    let text = String::from_utf8_lossy(&metrics.stdout).into_owned();
+    assert!(text.contains("cause=\"relay\""), "{text}");
+}
