@@ -173,10 +173,12 @@ impl Hub {
         self.lane(ends).is_some_and(|lane| lane.queue.try_send(item).is_ok())
     }
 
-    /// Asks the brokers of an actor where another one is.
+    /// Asks the brokers of an actor where another one is. Its own broker may be in this process, and asks those that it
+    /// knows.
     pub(super) fn ask_where(&self, here: ActorId, whom: ActorId) {
+        let broker = |actor| self.actors.get(&actor).is_some_and(|of| of.role == Role::Broker);
         for (ends, lane) in self.lanes() {
-            if ends.here == here && lane.role == Some(Role::Broker) {
+            if (ends.here == here || broker(ends.here)) && lane.role == Some(Role::Broker) {
                 drop(lane.queue.try_send(Item::Where(whom)));
             }
         }
