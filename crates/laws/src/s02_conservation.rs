@@ -137,28 +137,7 @@ impl Check for Checker {
                 let tickets: Vec<&Ticket> = tickets.iter().collect();
                 self.signed(scene, &tickets, &fact.receipts, tally)
             }
-            Fact::LeaseClosed(fact) => {
-                let tickets = tickets_of(scene, fact.lease);
-                let all = match fact.why {
-                    CloseReason::Recalled(_) => with_all_above(&tickets),
-                    CloseReason::TermOver
-                    | CloseReason::GivenBack
-                    | CloseReason::Failed(_)
-                    | CloseReason::Silent(_) => {
-                        tickets.iter().map(|ticket| (*ticket).clone()).collect()
-                    }
-                };
-                self.signed(scene, &all.iter().collect::<Vec<_>>(), &fact.receipts, tally)?;
-                match fact.why {
-                    CloseReason::TermOver => Ok(()),
-                    CloseReason::GivenBack
-                    | CloseReason::Failed(_)
-                    | CloseReason::Recalled(_)
-                    | CloseReason::Silent(_) => {
-                        self.nothing_left(scene, &tickets, 0, scene.at, tally)
-                    }
-                }
-            }
+            Fact::LeaseClosed(fact) => self.closed(scene, fact, tally),
             Fact::LeaseForgotten(fact) => self.forgotten(scene, fact.lease),
             _ => Ok(()),
         }
@@ -490,6 +469,35 @@ impl Checker {
         }
         let whole = [(link.term, i64::from(link.units.get()))];
         self.charge_for(scene, (link, link), &whole, tally)
+    }
+
+    /// A lease is over: its receipts are those of its tickets, and nothing of them is left.
+    fn closed(
+        &mut self,
+        scene: &Scene<'_>,
+        fact: &site_authority::LeaseClosed,
+        tally: &mut Tally,
+    ) -> LawVerdict {
+        let tickets = tickets_of(scene, fact.lease);
+        let all = match fact.why {
+            CloseReason::Recalled(_) => with_all_above(&tickets),
+            CloseReason::TermOver
+            | CloseReason::GivenBack
+            | CloseReason::Failed(_)
+            | CloseReason::Silent(_) => {
+                tickets.iter().map(|ticket| (*ticket).clone()).collect()
+            }
+        };
+        self.signed(scene, &all.iter().collect::<Vec<_>>(), &fact.receipts, tally)?;
+        match fact.why {
+            CloseReason::TermOver => Ok(()),
+            CloseReason::GivenBack
+            | CloseReason::Failed(_)
+            | CloseReason::Recalled(_)
+            | CloseReason::Silent(_) => {
+                self.nothing_left(scene, &tickets, 0, scene.at, tally)
+            }
+        }
     }
 
     /// A site whose clock is put back may meet a ticket that it has forgotten, and take what is not back of

@@ -8,7 +8,7 @@ use tenure_core::driver::{Call, Step, UnitId};
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::property::Properties;
 use tenure_core::model::slice::LeaseId;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Time};
 use tenure_core::runtime::Fact;
 use tenure_core::service_manager::GateAnswer;
 use tenure_core::service_manager::facts as service_manager;
@@ -210,12 +210,8 @@ fn of_change(names: &mut Names, fact: &service_manager::Fact) -> Option<String> 
             of_unit(names, fact.lease, fact.unit, "stays", Some(&fact.error))
         }
         Fact::LeaveForced(fact) => format!("lease {}", names.lease(fact.lease)),
-        Fact::SiteUnheard(fact) => {
-            format!("lease {}, since {}", names.lease(fact.lease), names::clock(fact.since))
-        }
-        Fact::LeaveHastened(fact) => {
-            format!("lease {}, by {}", names.lease(fact.lease), names::clock(fact.by))
-        }
+        Fact::SiteUnheard(fact) => timed(names, fact.lease, "since", fact.since),
+        Fact::LeaveHastened(fact) => timed(names, fact.lease, "by", fact.by),
         Fact::ExtensionAsked(fact) => extension(names, fact),
         Fact::ExtensionGranted(fact) => {
             format!("lease {}, {}", names.lease(fact.lease), names.ticket_in_full(&fact.ticket))
@@ -763,4 +759,8 @@ pub fn call(names: &Names, call: &Call) -> String {
         Step::Setup | Step::Teardown | Step::Join | Step::Leave => String::new(),
     };
     format!("{word} {unit}{share} in epoch {} for lease {lease}{how}", epoch.0)
+}
+
+fn timed(names: &Names, lease: LeaseId, word: &str, at: Time) -> String {
+    format!("lease {}, {word} {}", names.lease(lease), names::clock(at))
 }

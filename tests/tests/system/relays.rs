@@ -48,7 +48,7 @@ fn guest_of(broker: &Deployment, called: &str) -> Deployment {
 
 #[test]
 fn a_lab_that_can_only_dial_lends_its_units_and_has_guests_of_its_own() {
-    let address = free().to_string();
+    let address = free();
     let (campus, mut lab) = campus_and_lab(&address, "");
     let guest = guest_of(&campus, "campus");
     let leases = guest.json("lease request 2 node --for 30m --wait --timeout 1m");
@@ -67,7 +67,7 @@ fn a_lab_that_can_only_dial_lends_its_units_and_has_guests_of_its_own() {
 
 #[test]
 fn a_broker_that_relays_nothing_leaves_its_peers_out_of_reach() {
-    let address = free().to_string();
+    let address = free();
     let (campus, lab) = campus_and_lab(&address, "relays = 0");
     let line = invited(&lab, "--of lab --role service-manager");
     let guest = Deployment::of("[service-manager.guest]\n", folder());
@@ -78,7 +78,7 @@ fn a_broker_that_relays_nothing_leaves_its_peers_out_of_reach() {
 
 #[test]
 fn who_dials_back_without_being_waited_for_is_refused() {
-    let address = free().to_string();
+    let address = free();
     let (campus, _lab) = campus_and_lab(&address, "");
     for bytes in [&b"tenure<-0123456789abcdef"[..], b"tenure->0123456789abcdef", b"tttt"] {
         let mut stream = TcpStream::connect(&address).expect("a connection");

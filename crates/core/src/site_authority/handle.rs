@@ -251,6 +251,7 @@ impl SiteAuthority {
         self.end_silent(now, out);
     }
 
+    #[allow(clippy::too_many_lines, reason = "a line or two for each kind of message")]
     pub(super) fn message(&mut self, now: Time, sealed: &Sealed, out: &mut Output) {
         let Some(envelope) = self.open(now, sealed, out) else { return };
         let from = envelope.header.from;
