@@ -17,7 +17,7 @@ use crate::ticket::receipt::Receipt;
 use crate::wire::heartbeat::MAX_LEASES;
 use crate::wire::message::{Header, Message};
 
-/// Of so many leases that have ended a guest is told with one heartbeat, of others with the next.
+/// The most leases whose end is answered to one heartbeat; the next one brings up the others.
 const MOST_ENDED: usize = 16;
 
 /// When each guest was heard that has a lease which depends on it. Volatile.
@@ -87,8 +87,8 @@ impl SiteAuthority {
         }
     }
 
-    /// A guest is there: it keeps those of these leases that are its own and have not ended. It is told of those that
-    /// have.
+    /// A guest is there: it keeps those of these leases that are its own and have not ended. The end of others is
+    /// repeated.
     pub(super) fn heartbeat(
         &mut self,
         now: Time,

@@ -29,9 +29,9 @@ impl Stranger {
     pub fn may_say(self, kind: &str) -> bool {
         match self {
             Self::Holder | Self::Endorsed => {
-                let its =
-                    ["redeem", "close", "return", "modify", "reclaim", "recall", "recall-noted"];
-                its.contains(&kind) || kind == "heartbeat"
+                let of_lease = ["redeem", "close", "return", "modify", "heartbeat"];
+                let of_rights = ["reclaim", "recall", "recall-noted"];
+                of_lease.contains(&kind) || of_rights.contains(&kind)
             }
             Self::Buyer => kind == "credit",
             Self::Invited => kind == "join",

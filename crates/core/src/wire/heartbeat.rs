@@ -64,7 +64,7 @@ pub fn check(asked: Span, margin: Span) -> Result<(), BadKeepAlive> {
     }
 }
 
-/// How long after one heartbeat the next is sent.
+/// How long after one heartbeat the next is sent: a millisecond at least, whatever a user has written.
 pub fn period(keep_alive: Span) -> Span {
-    keep_alive.part(BEATS)
+    keep_alive.part(BEATS).max(Span::from_micros(1000))
 }

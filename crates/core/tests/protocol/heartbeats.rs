@@ -178,6 +178,19 @@ fn a_keep_alive_beyond_its_bounds_is_refused() {
 }
 
 #[test]
+fn a_keep_alive_of_next_to_no_time_is_refused_and_floods_nobody() {
+    let mut world = Scene::default().open();
+    world.cut_off.insert(SITE);
+    let lease = world.ask(GUEST, kept(&Span::from_micros(1).to_string()));
+    assert_eq!(world.state(GUEST, lease), "Redeeming");
+    world.advance_to(at(0).plus(Span::from_micros(10_000)));
+    assert_eq!(world.sent("heartbeat").len(), 10, "one in a millisecond");
+    world.cut_off.clear();
+    world.repeat();
+    assert_eq!(world.state(GUEST, lease), "Closed");
+}
+
+#[test]
 fn a_guest_cannot_keep_the_lease_of_another() {
     let (mut world, _, ticket) = heard(Scene::default());
     let beat = Message::Heartbeat { leases: vec![ticket.hash()] };
