@@ -21,7 +21,7 @@ pub(super) const LAW: Law = Law {
     name: "clock-skew lease safety",
     statement: "By its own clock a holder takes no units, and at rest believes in none, from one \
                 margin before the end of its lease; by its own clock a site ends no lease of its \
-                own accord before its end, except a running one whose guest is silent (S27), nor a running one for any other reason. While the \
+                own accord before its end unless its guest is silent (S27), nor a running one for any other reason. While the \
                 clocks keep to the margin, no two running holders believe they hold one unit, \
                 and a site ends no lease its holder still believes in. A guest's driver is given \
                 time until then and no longer. Beyond the margin beliefs \
