@@ -8,6 +8,7 @@ use tenure_core::broker::machine::State;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
+use tenure_core::site_authority::machine::{CloseReason, State as SiteState};
 
 pub(super) const LAW: Law = Law {
     id: "S12",
@@ -18,7 +19,7 @@ pub(super) const LAW: Law = Law {
                 plan is closed; a hold that lapsed is closed or still asked for at its guest \
                 while its broker holds or forgets it; what was reclaimed or recalled may be \
                 credited before its guest knows of the grant, or of the recall; what came back of a lease that is over, \
-                before a guest that slept knows so; what is left of a ticket that was \
+                before a guest that slept knows so; what a site ended for silence, before its guest knows so; what is left of a ticket that was \
                 handed on in part may be credited; and of an extended lease the first \
                 ticket may be credited while the lease goes on. Of a request that several brokers meet, \
                 one may have its tickets back while leases of others go on. With dishonest actors, a \
@@ -44,6 +45,8 @@ struct Joint {
     reclaimed: bool,
     /// Whether it is over by the site's clock, for its guest too had it looked.
     over: bool,
+    /// Whether its site ended it for the silence of its guest, and has shown the issuer what came back.
+    silent: bool,
     /// Whether its guest gave back what was left of its ticket beside the parts that it handed on.
     rest: bool,
 }
@@ -154,7 +157,7 @@ impl Checker {
         let outlived =
             joint.extended && broker == "Returned" && ["Active", "Closed"].contains(&site);
         // A guest that sleeps beyond the end of a lease is the last to know that it is over.
-        let outlived = outlived || joint.over && broker == "Returned";
+        let outlived = outlived || (joint.over || joint.silent) && broker == "Returned";
         let broker = if outlived { "Granted" } else { broker };
         // What was reclaimed came back though its guest may not even know that it was granted.
         let came_back = joint.reclaimed || joint.rest && guest == "Ticketed";
@@ -206,13 +209,16 @@ fn joint(model: &Model, now: Time, guest: ActorId, id: LeaseId) -> Option<Joint>
             })
         })
     });
+    let silent = lease_at_site.is_some_and(|lease| {
+        matches!(&lease.state, SiteState::Closed { why: CloseReason::Silent(_), .. })
+    });
     let rest = guest.rests_given.contains(&id);
     let over = lease.expires_at <= now;
     let shared = record.is_some_and(|record| {
         matches!(&record.state, State::Granted { tickets, .. } | State::Returned { tickets }
             if tickets.iter().any(|(_, ticket)| ticket.bottom().issuer != *broker))
     });
-    Some(Joint { words: [word, at_broker, at_site], extended, shared, reclaimed, over, rest })
+    Some(Joint { words: [word, at_broker, at_site], extended, shared, reclaimed, over, silent, rest })
 }
 
 #[cfg(test)]

@@ -260,11 +260,17 @@ pub(crate) fn planned() -> Tape {
 pub(crate) fn silent() -> Tape {
     let mut world = Scene { audited: true, ..Scene::default() }.open();
     let configuration = properties("session.keep-alive", "100s");
-    world.ask(GUEST, Ask { configuration, ..ask_for(2, 0, HOUR) });
+    let lease = world.ask(GUEST, Ask { configuration, ..ask_for(2, 0, HOUR) });
     world.advance(110);
+    world.keep.insert("redeem");
+    world.command(GUEST, GuestCommand::extend(lease, Span::HOUR));
     world.cut_off.insert(GUEST);
+    // It counts from its start, so the issuer hears of the end before it does.
+    world.advance(175);
+    world.restart(GUEST);
     world.advance(300);
     world.cut_off.clear();
+    world.release();
     world.repeat();
     world.advance(3 * HOUR);
     Tape::of(world)
