@@ -339,6 +339,18 @@ mutants! {
     SilenceIsIgnored,
     /// A site ends a lease half-way through the time that it goes on without a heartbeat.
     SilentTooSoon,
+    /// A request that is passed on may go as many hops further as before.
+    HopsNotCounted,
+    /// Who was asked for a request does not count among those that may be.
+    AsksNotCounted,
+    /// A broker passes a request on without the path by which it came.
+    PathForgotten,
+    /// A broker waits for another one longer than it has time itself.
+    WaitsBeyondAnswer,
+    /// A broker brings tickets that are not what was asked for.
+    BroughtUnchecked,
+    /// What a broker hands on counts towards the quota of its guest.
+    HandedCountsForGuest,
 }
 
 /// Plants a bug in every actor that this thread drives, or weeds it out.

@@ -128,3 +128,5 @@ mod fork;
 mod units;
 #[path = "system/recall.rs"]
 mod recall;
+#[path = "system/workspaces.rs"]
+mod workspaces;

@@ -32,6 +32,12 @@ pub type RawBrokers = Spanned<Vec<Spanned<Name>>>;
 /// The units of each stack by their names, as written.
 pub type RawStacks = BTreeMap<Spanned<Name>, Vec<Spanned<Name>>>;
 
+/// How many units there are of a type whose units are made when they are leased, unless it says so.
+pub(crate) const MINTED: u32 = 1_000;
+
+/// The attribute of types whose units are made when they are leased.
+const MINT: &str = "mint";
+
 /// A stock, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -41,6 +47,9 @@ pub struct RawStock {
     /// How it is leased.
     #[serde(default)]
     pub kind: StockKind,
+    /// Whether its units are made when they are leased, so that there are as many as anybody needs.
+    #[serde(default)]
+    pub mint: bool,
     /// What it is like.
     #[serde(default)]
     pub attributes: RawAttributes,
@@ -65,10 +74,11 @@ pub enum StockKind {
 }
 
 impl RawStock {
-    /// How many units it says there are: its number, or as many as have names.
+    /// How many units it says there are: its number, or as many as have names, or [`MINTED`].
     pub fn stated(&self) -> Option<u32> {
         let named = (!self.named.is_empty()).then(|| count(self.named.len()));
-        self.units.as_ref().map(|units| *units.get_ref()).or(named)
+        let stated = self.units.as_ref().map(|units| *units.get_ref()).or(named);
+        stated.or_else(|| self.mint.then_some(MINTED))
     }
 
     /// Where a key of it stands, if one does.
@@ -230,7 +240,10 @@ impl StockReader<'_> {
         }
         let delegation = self.delegation(stock.delegation.as_ref())?;
         let brokers = named_brokers(stock.brokers, self.brokers.iter().copied(), self.sources)?;
-        let attributes = self.attributes_of(stock.attributes, stock.kind)?;
+        let mut attributes = self.attributes_of(stock.attributes, stock.kind)?;
+        if stock.mint {
+            attributes.insert(Name::literal(MINT), Value::Flag(true));
+        }
         let brokers = shares(brokers, units.saturating_add(overbooked(&attributes)));
         let mut named = BTreeMap::new();
         for (name, attributes) in stock.named {
@@ -255,9 +268,13 @@ impl StockReader<'_> {
             let help = "leave the units out, or write `kind = \"units\"`";
             return self.refuse(name.span(), "a stock of shares has no units with names", help);
         }
+        if stock.mint && stock.kind == StockKind::Share {
+            let help = "write `kind = \"units\"`";
+            return self.refuse(place.clone(), "a stock of shares is not minted", help);
+        }
         let Some(units) = &stock.units else {
-            if named > 0 {
-                return Ok((named, place.clone()));
+            if let Some(stated) = stock.stated() {
+                return Ok((stated, place.clone()));
             }
             let help = "write how many there are";
             return self.refuse(place.clone(), "a stock without `units`", help);

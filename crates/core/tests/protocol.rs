@@ -92,8 +92,12 @@ mod reference;
 mod grants;
 #[path = "protocol/reference_site.rs"]
 mod reference_site;
+#[path = "protocol/preferred.rs"]
+mod preferred;
 #[path = "protocol/leaving.rs"]
 mod leaving;
+#[path = "protocol/lenders.rs"]
+mod lenders;
 #[path = "protocol/redeem_by.rs"]
 mod redeem_by;
 #[path = "protocol/warnings.rs"]

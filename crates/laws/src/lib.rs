@@ -77,6 +77,7 @@ laws! {
     s25_orders,
     s26_ambiguous_units,
     s27_heartbeats,
+    s28_passing_on,
     l01_every_request_ends,
     l02_units_come_back,
     l03_agreement,
@@ -87,7 +88,7 @@ laws! {
 /// A law that every deployment keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Law {
-    /// `S1` to `S27` for what must never happen, `L1` to `L5` for what must happen in the end.
+    /// `S1` to `S28` for what must never happen, `L1` to `L5` for what must happen in the end.
     pub id: &'static str,
     /// Its name in the literature.
     pub name: &'static str,

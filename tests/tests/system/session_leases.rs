@@ -209,3 +209,17 @@ fn what_cannot_be_got_for_a_session_ends_it_with_all_that_it_had() {
     holder.kill().expect("a process");
     ended(&mut holder);
 }
+
+#[test]
+fn no_more_sessions_are_open_than_are_allowed() {
+    let config = "[site.alpha]\nunits = 2\n[broker.exchange]\n\
+                  [service-manager.guest]\nsessions = 1\n";
+    let deployment = Deployment::of(config, tempfile::tempdir().expect("a folder"));
+    let open = format!("session open --pid {}", std::process::id());
+    let first = deployment.json(&open);
+    let refused = deployment.tenure(&open);
+    assert_eq!(refused.status.code(), Some(75), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("as many sessions as it may"), "{}", stderr(&refused));
+    deployment.json(&format!("session close {}", first["session"].as_str().expect("a name")));
+    deployment.json(&open);
+}

@@ -4,7 +4,7 @@ use tenure_tests::root;
 
 use crate::deployment::{Deployment, outside_of, stderr};
 use crate::links;
-use crate::sharing;
+use crate::{sharing, workspaces};
 
 /// The commands of a document's `console` blocks, each with the output that it shows and the exit code.
 fn sessions(document: &str) -> Vec<(String, String, i32)> {
@@ -96,6 +96,12 @@ fn the_page_on_a_lab_is_true() {
     let config = std::fs::read_to_string(root().join("config/lab.toml")).expect("config/lab.toml");
     let deployment = Deployment::of(&config, tempfile::tempdir().expect("a folder"));
     is_true_on(&deployment, "docs/howto/lab-of-phones.md");
+}
+
+#[test]
+fn the_page_on_workspaces_is_true() {
+    let deployment = Deployment::of(&workspaces::config(), tempfile::tempdir().expect("a folder"));
+    is_true_on(&deployment, "docs/howto/workspaces.md");
 }
 
 #[test]

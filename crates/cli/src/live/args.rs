@@ -430,7 +430,7 @@ pub(crate) struct RequestArgs {
 
     /// How many units of which types, or profiles of the configuration: `4 node`, `2..4 node, 1 gpu`,
     /// `4 node where 'cpus >= 8'`, `4 node | 8 small`, `(4 node, 1 disk), 2 gpu after 1h`; a number alone means nodes
-    #[arg(required_unless_present = "file", value_name = "DEMAND")]
+    #[arg(required_unless_present_any = ["file", "again"], value_name = "DEMAND")]
     pub(crate) demand: Vec<String>,
 
     /// A file with what is asked for: units at several sites, and links between them (docs/PLANNING.md)
@@ -513,6 +513,14 @@ pub(crate) struct RequestArgs {
     /// A unit that is not wanted, as alpha/u3 [may be repeated]
     #[arg(long, value_name = "SITE/UNIT", value_parser = owner::unit)]
     pub(crate) exclude: Vec<(Name, UnitId)>,
+
+    /// A lease at whose site all units are to be: 3 or guest/3.0
+    #[arg(long, value_name = "LEASE")]
+    pub(crate) with: Option<LeaseName>,
+
+    /// A lease, over or not, whose units are to be had again if they can; without DEMAND, as many of its types
+    #[arg(long, value_name = "LEASE")]
+    pub(crate) again: Option<LeaseName>,
 
     /// A unit that alone will do, as alpha/u3 [may be repeated]
     #[arg(long = "unit", value_name = "SITE/UNIT", value_parser = owner::unit)]

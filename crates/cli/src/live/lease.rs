@@ -131,6 +131,8 @@ fn request(args: &RequestArgs, console: &mut Console<'_>) -> Result<(), Error> {
         not_sites: args.not_site.iter().cloned().collect(),
         not_units: args.exclude.iter().cloned().collect(),
         only_units: args.units.iter().cloned().collect(),
+        with: args.with.clone(),
+        again: args.again.clone(),
         apart: wanted.apart,
         after: after(args),
         links: wanted.links,
@@ -157,7 +159,10 @@ fn wanted(args: &RequestArgs) -> Result<Wanted, Error> {
         return Err(Error::Wrong("say how long: `--for 1h`".to_owned()));
     };
     Ok(Wanted {
-        demand: demand(&args.demand, args.condition.as_deref())?.to_string(),
+        demand: match (&args.demand[..], &args.condition) {
+            ([], None) if args.again.is_some() => String::new(),
+            (words, condition) => demand(words, condition.as_deref())?.to_string(),
+        },
         duration,
         start: args.at,
         latest: args.by,

@@ -1,5 +1,6 @@
 //! `tenure session`: leases that end with the program that uses them.
 
+mod retain;
 mod run;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use tenure_core::model::time::Span;
 use tenure_node::api::moment::Moment;
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseView, Request, SessionRequest, SessionView};
 
+use self::retain::Retained;
 use super::args::{Endpoint, Lasting, lasting, property};
 use super::demand::demand;
 use super::{ask, connect, lease, print};
@@ -88,6 +90,9 @@ pub(crate) struct GetArgs {
     endpoint: Endpoint,
     /// The session
     session: Name,
+    /// A name for what is got: in this session, the same name gets the same leases
+    #[arg(long)]
+    name: Option<Name>,
     #[command(flatten)]
     wanted: Wanted,
 }
@@ -114,7 +119,7 @@ impl Opened {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Wanted {
     /// All of it or nothing: `2 node`, `1 handset where 'model = "p7"', 1 relay`; as for `tenure lease request`
-    #[arg(required = true, value_name = "ITEMS")]
+    #[arg(required_unless_present = "again", value_name = "ITEMS")]
     demand: Vec<String>,
     /// The length of the leases: `2h`, or `1h..2h` for the longest that can be had
     #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
@@ -125,6 +130,15 @@ pub(crate) struct Wanted {
     /// A property for the site's driver [may be repeated]
     #[arg(long, value_name = "KEY=VALUE", value_parser = property)]
     property: Vec<(Name, String)>,
+    /// A lease at whose site all units are to be: 3 or guest/3.0
+    #[arg(long, value_name = "LEASE")]
+    with: Option<LeaseName>,
+    /// A lease, over or not, whose units are to be had again if they can; without ITEMS, as many of its types
+    #[arg(long, value_name = "LEASE")]
+    again: Option<LeaseName>,
+    /// Keep what units of a type leave at the end, each in a unit of type `archive` at its site: workspace=24h
+    #[arg(long, value_name = "TYPE=TIME")]
+    retain: Option<Retained>,
     /// The broker to ask
     #[arg(long, value_name = "NAME")]
     broker: Option<Name>,
@@ -142,8 +156,8 @@ pub(crate) fn session(command: &SessionCommand, console: &mut Console<'_>) -> Re
         SessionCommand::Run(args) => run::run(args, console),
         SessionCommand::Open(args) => open(args, console),
         SessionCommand::Get(args) => {
-            let GetArgs { endpoint, session, wanted } = &**args;
-            let leases = get(endpoint, session, wanted)?;
+            let GetArgs { endpoint, session, name, wanted } = &**args;
+            let leases = get(endpoint, (session, name.as_ref()), wanted)?;
             lease::list(&leases, endpoint.output, console)
         }
         SessionCommand::List { endpoint } => {
@@ -182,8 +196,16 @@ fn open(args: &OpenArgs, console: &mut Console<'_>) -> Result<(), Error> {
 }
 
 /// Gets units for a session; if there are none, it ends.
-fn get(endpoint: &Endpoint, session: &Name, wanted: &Wanted) -> Result<Vec<LeaseView>, Error> {
-    let got = request(session, wanted).and_then(|request| got(endpoint, request, wanted));
+fn get(
+    endpoint: &Endpoint,
+    (session, name): (&Name, Option<&Name>),
+    wanted: &Wanted,
+) -> Result<Vec<LeaseView>, Error> {
+    let got = request((session, name), wanted).and_then(|request| got(endpoint, request, wanted));
+    let got = got.and_then(|mut leases| {
+        leases.extend(retain::retain(endpoint, &leases, wanted)?);
+        Ok(leases)
+    });
     if got.is_err() {
         let close = Request::CloseSession { session: session.clone() };
         // What it has failed by is what its user is to know; without an answer it ends with its holder.
@@ -203,8 +225,11 @@ fn got(endpoint: &Endpoint, request: Request, wanted: &Wanted) -> Result<Vec<Lea
     }
 }
 
-fn request(session: &Name, wanted: &Wanted) -> Result<Request, Error> {
-    let demand = demand(&wanted.demand, wanted.condition.as_deref())?.to_string();
+fn request((session, name): (&Name, Option<&Name>), wanted: &Wanted) -> Result<Request, Error> {
+    let demand = match (&wanted.demand[..], &wanted.condition) {
+        ([], None) if wanted.again.is_some() => String::new(),
+        (words, condition) => demand(words, condition.as_deref())?.to_string(),
+    };
     let configuration = wanted.property.iter().cloned().collect::<BTreeMap<_, _>>();
     let request = LeaseRequest {
         broker: wanted.broker.clone(),
@@ -213,6 +238,9 @@ fn request(session: &Name, wanted: &Wanted) -> Result<Request, Error> {
         configuration: Properties::try_from(configuration)
             .map_err(|error| Error::Wrong(error.to_string()))?,
         bundle: true,
+        id: name.map(|name| format!("{session}/{name}")),
+        with: wanted.with.clone(),
+        again: wanted.again.clone(),
         reason: "a session".to_owned(),
         ..LeaseRequest::new(session.clone(), demand, wanted.duration.longest)
     };

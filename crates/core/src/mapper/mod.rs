@@ -19,6 +19,7 @@ pub mod jobs;
 pub mod pack;
 pub mod place;
 mod portion;
+pub mod prefer;
 pub mod priority;
 pub mod queue;
 pub mod registry;

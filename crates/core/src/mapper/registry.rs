@@ -18,6 +18,7 @@ use super::fcfs::Fcfs;
 use super::first_fit::FirstFit;
 use super::jobs::Jobs;
 use super::pack::Pack;
+use super::prefer::Preferring;
 use super::priority::Priority;
 use super::route::Routed;
 use super::slo::Slo;
@@ -133,13 +134,13 @@ impl Registry {
         Ok(Box::new(Routed(self.broker.build(name, settings)?)))
     }
 
-    /// Builds a site authority's mapper.
+    /// Builds a site authority's mapper. It gives way to [what guests prefer](super::prefer).
     pub fn site_authority(
         &self,
         name: &str,
         settings: Settings<'_, '_>,
     ) -> Result<Box<dyn SiteAuthorityMapper>, MapperError> {
-        self.site_authority.build(name, settings)
+        Ok(Box::new(Preferring(self.site_authority.build(name, settings)?)))
     }
 }
 

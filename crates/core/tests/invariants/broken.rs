@@ -25,6 +25,7 @@ use tenure_core::site_authority::machine::CloseReason;
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::evidence::Evidence;
 use tenure_core::ticket::link::{Generation, Link, SignedLink};
+use tenure_core::wire::handover::Handover;
 use tenure_core::wire::hosts::ForeignClaim;
 use tenure_core::wire::message::{Envelope, Header, Message, Sequence, Subject};
 use tenure_core::wire::recall::Level;
@@ -33,10 +34,10 @@ use tenure_laws::LAWS;
 
 use crate::common::world::What;
 use crate::common::{
-    BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, properties, signer,
-    term, units,
+    BROKER, GUEST, HOUR, MARGIN, RIVAL, SITE, STRANGER, at, credentials, id, letter, properties,
+    request, signer, term, units,
 };
-use crate::lives::{Tape, honest, moved, planned, silent, stacked};
+use crate::lives::{Tape, honest, moved, passed_on, planned, silent, stacked};
 
 /// A change of an honest life, the law that it breaks, and part of the expected report.
 struct Breach {
@@ -492,7 +493,31 @@ const BREACHES: &[Breach] = &[
         let unheard = service_manager::SiteUnheard { lease, since: at(0) };
         *tape.guest(GUEST, "service-manager.mapper-answered", 1) = unheard.into();
     }),
+    breach("S28", "for as many hops as it was given, or more", |tape| {
+        let given = handed_over(tape).hops + 1;
+        handed_over(tape).hops = given;
+    }),
+    breach("S28", "to as many brokers as it was given, or more", |tape| {
+        handed_over(tape).asks += 1;
+    }),
+    breach("S28", "by another path than it came", |tape| {
+        handed_over(tape).path.insert(0, id(RIVAL))
+    }),
+    breach("S28", "in other bytes than its guest's", |tape| {
+        let request = request(GUEST, 2, 1, 0, HOUR);
+        handed_over(tape).sealed = letter(GUEST, BROKER, Message::Request(request));
+    }),
 ];
+
+/// How the first request of a life is passed on.
+fn handed_over(tape: &mut Tape) -> &mut Handover {
+    let is_passed = |what: &What| matches!(what, What::Sent(envelope, _) if envelope.message.kind() == "hand-over");
+    if !tape.shown.iter().any(|shown| is_passed(&shown.what)) {
+        *tape = passed_on();
+    }
+    let Message::HandOver(handover) = &mut sent(tape, "hand-over").message else { panic!() };
+    handover
+}
 
 fn node7() -> MemberId {
     MemberId::new("node7").unwrap()

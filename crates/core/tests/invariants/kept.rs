@@ -16,7 +16,9 @@ use crate::common::world::{Scene, Shown, What, World, cast};
 use crate::common::{
     BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, ask_for, at, cut, id, letter, redeem, request, term,
 };
-use crate::lives::{Tape, credit_at_once, honest, moved, planned, recalled, silent, stacked};
+use crate::lives::{
+    Tape, credit_at_once, honest, moved, passed_on, planned, recalled, silent, stacked,
+};
 
 /// A broker that sells what it does not have, beside its honest trade, and a guest that hands on parts
 /// of what it bought, too many of them.
@@ -181,8 +183,17 @@ fn a_broker_whose_clock_was_ahead_may_answer_again_what_it_has_forgotten() {
 
 #[test]
 fn no_law_sleeps_through_all_lives() {
-    let lives = [honest(), among_thieves(), recalled(), stacked(), planned(), moved(), silent()]
-        .map(|life| counts(&life));
+    let lives = [
+        honest(),
+        among_thieves(),
+        recalled(),
+        stacked(),
+        planned(),
+        moved(),
+        silent(),
+        passed_on(),
+    ]
+    .map(|life| counts(&life));
     let asleep = |id: &&str| lives.iter().all(|counts| counts[id] == 0);
     let asleep: Vec<_> = LAWS.iter().map(|law| law.id).filter(|id| asleep(id)).collect();
     assert_eq!(asleep, Vec::<&str>::new());

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use tenure_core::broker::Command as BrokerCommand;
 use tenure_core::broker::facts as broker;
+use tenure_core::broker::forwarding::{Accepted, Neighbour};
 use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::route::Routed;
 use tenure_core::mapper::slo::Slo as Follower;
 use tenure_core::mapper::urgency::policy::Known;
 use tenure_core::mapper::urgency::{Recalls, Urgency};
@@ -31,7 +34,9 @@ use tenure_expr::{Expr, Quantity};
 use tenure_laws::{Auditor, Bounds, Law, Participants, Violation};
 
 use crate::common::world::{Scene, Shown, What, World, cast};
-use crate::common::{BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, id, item, properties, units};
+use crate::common::{
+    BROKER, FAR_BROKER, GUEST, HOUR, RIVAL, SITE, ask_for, at, id, item, properties, units,
+};
 
 pub(crate) const EVERYBODY: [u8; 4] = [SITE, BROKER, GUEST, RIVAL];
 pub(crate) const BOUNDS: Bounds =
@@ -272,6 +277,27 @@ pub(crate) fn silent() -> Tape {
     world.cut_off.clear();
     world.release();
     world.repeat();
+    world.advance(3 * HOUR);
+    Tape::of(world)
+}
+
+/// A broker passes on what it has too few units for, to another one that grants it.
+pub(crate) fn passed_on() -> Tape {
+    let broker_mapper = || -> Box<dyn BrokerMapper> { Box::new(Routed(Box::new(Fcfs::default()))) };
+    let scene = Scene { far_stock: 3, far_broker: true, audited: true, ..Scene::default() };
+    let mut world = Scene { broker_mapper, ..scene }.open();
+    let neighbour = |forward, accept| Neighbour { forward, accept };
+    for (who, with, neighbour) in [
+        (BROKER, FAR_BROKER, neighbour(true, None)),
+        (FAR_BROKER, BROKER, neighbour(false, Some(Accepted::default()))),
+    ] {
+        world.command(who, BrokerCommand::SetNeighbour { with: id(with), neighbour });
+    }
+    for count in [4, 2] {
+        let broker = Some(id(BROKER));
+        let lease = world.ask(GUEST, Ask { broker, ..ask_for(count, 0, HOUR) });
+        assert_eq!(world.state(GUEST, lease), "Active");
+    }
     world.advance(3 * HOUR);
     Tape::of(world)
 }

@@ -61,6 +61,7 @@ pub(super) async fn ask(
         return Err(ApiError::new(Code::Usage, message).help("leave it out, or choose another"));
     }
     let mut request = request;
+    app.place(&mut request).await?;
     if let Some(several) = Several::of(app, &mut request)? {
         let ask = ask_of(app, &manager, request)?;
         return made(app, &manager, several.command(ask)?, by).await;
@@ -305,8 +306,9 @@ pub(super) async fn revise(
     request: ReviseRequest,
     by: &Asker,
 ) -> Result<Vec<LeaseView>, ApiError> {
-    let ReviseRequest { lease, wanted } = request;
+    let ReviseRequest { lease, mut wanted } = request;
     super::sense::lasts(wanted.duration)?;
+    app.place(&mut wanted).await?;
     let manager = app.manager_of(&lease).await?;
     let ask = ask_of(app, &manager, wanted)?;
     let command = GuestCommand::Revise { number: lease.number, ask };

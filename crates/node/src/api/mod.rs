@@ -21,6 +21,7 @@ mod leases;
 mod member;
 mod peers;
 pub mod demand;
+mod near;
 mod news;
 mod offer;
 mod operate;
@@ -726,6 +727,13 @@ pub struct LeaseRequest {
     /// The units that alone are wanted, of one site; empty if any will do.
     #[serde(default)]
     pub only_units: BTreeSet<(Name, UnitId)>,
+    /// A lease at whose site all units are to be.
+    #[serde(default)]
+    pub with: Option<LeaseName>,
+    /// A lease, over or not, whose site is preferred, and there its units. Without a demand, as many of its types are
+    /// asked for.
+    #[serde(default)]
+    pub again: Option<LeaseName>,
     /// What has to be in use before its leases are redeemed, or their units joined.
     #[serde(default)]
     pub after: Vec<After>,
@@ -766,6 +774,8 @@ impl LeaseRequest {
             apart: false,
             not_units: BTreeSet::new(),
             only_units: BTreeSet::new(),
+            with: None,
+            again: None,
             after: Vec::new(),
             links: Vec::new(),
             properties: Properties::default(),

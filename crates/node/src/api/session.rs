@@ -257,6 +257,7 @@ impl AppState {
             Some(session) => session.clone(),
             None => new_name()?,
         };
+        let most = self.config().service_managers.get(manager).and_then(|of| of.sessions);
         let ended = Arc::new(Notify::new());
         let held = Held { manager: manager.clone(), holder, keep_alive, ended: Arc::clone(&ended) };
         self.sessions().with(|all| match all.get(&session) {
@@ -265,6 +266,10 @@ impl AppState {
                 Err(ApiError::new(Code::Busy, message))
             }
             None if request.session.is_some() => Err(closed(&session, "it is not open")),
+            None if most.is_some_and(|most| open_of(all, manager) >= most) => {
+                let message = format!("{manager} has as many sessions as it may");
+                Err(ApiError::new(Code::Busy, message).help("close one, or try again later"))
+            }
             Some(_) | None => {
                 all.insert(session.clone(), held);
                 Ok((session.clone(), ended))
@@ -381,6 +386,11 @@ impl AppState {
             .map_err(|error| ApiError::new(Code::Usage, format!("the properties: {error}")))?;
         Ok(Some((manager, request.slice.clone())))
     }
+}
+
+/// How many sessions of a service manager are open.
+fn open_of(all: &BTreeMap<Name, Held>, manager: &Name) -> usize {
+    all.values().filter(|held| held.manager == *manager).count()
 }
 
 /// Which of these leases, if any, is one of a session and lost, and how.

@@ -12,7 +12,8 @@ const DOCUMENT: &str = include_str!("../../../../docs/CONFIGURATION.md");
 const DRIVERS: &str = include_str!("../../../../docs/DRIVERS.md");
 
 /// The keys that a further stock of a site has as the site itself.
-const OF_A_STOCK: [&str; 6] = ["units", "kind", "attributes", "named", "brokers", "delegation"];
+const OF_A_STOCK: [&str; 7] =
+    ["units", "kind", "mint", "attributes", "named", "brokers", "delegation"];
 
 /// A key, explained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use tenure_config::{
-    RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawPlugins, RawProfiles, RawReach,
-    RawStacks, RawStock, RawStocks, RawUnits, StockKind,
+    OnSilence, RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawPlugins, RawProfiles,
+    RawReach, RawStacks, RawStock, RawStocks, RawUnits, StockKind,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosure;
@@ -70,6 +70,8 @@ pub(super) struct Site {
     #[serde(default)]
     pub(super) kind: StockKind,
     #[serde(default)]
+    pub(super) mint: bool,
+    #[serde(default)]
     pub(super) attributes: RawAttributes,
     #[serde(default)]
     pub(super) named: RawUnits,
@@ -93,6 +95,7 @@ impl Site {
         let own = RawStock {
             units: self.units.take(),
             kind: self.kind,
+            mint: self.mint,
             attributes: take(&mut self.attributes),
             named: take(&mut self.named),
             brokers: self.brokers.take(),
@@ -118,6 +121,8 @@ pub(super) struct Broker {
     #[serde(default)]
     pub(super) reach: RawReach,
     pub(super) advertise: Option<Spanned<Span>>,
+    #[serde(default, rename = "on-silence")]
+    pub(super) on_silence: OnSilence,
 }
 
 #[derive(Deserialize)]
@@ -131,6 +136,7 @@ pub(super) struct ServiceManager {
     pub(super) mapper: Option<RawPlugin>,
     pub(super) demand: Option<Demand>,
     pub(super) planners: Option<Spanned<Vec<String>>>,
+    pub(super) sessions: Option<usize>,
     #[serde(default)]
     pub(super) slice: BTreeMap<Name, Slice>,
     #[serde(default)]

@@ -19,8 +19,8 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use tenure_config::{
-    BrokerPeers, ConfigError, Files, Override, Place, PluginSpec, Profiles, RawPlugin, RawPlugins,
-    RawPoint, Source, Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
+    BrokerPeers, ConfigError, Files, OnSilence, Override, Place, PluginSpec, Profiles, RawPlugin,
+    RawPlugins, RawPoint, Source, Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosures;
@@ -152,6 +152,8 @@ pub struct Broker {
     pub search: Search,
     /// How often it tells those that pass requests on to it what it has.
     pub advertise: Span,
+    /// Whether it sells nothing that others have lent while these are silent.
+    pub pauses: bool,
 }
 
 /// A service manager.
@@ -173,6 +175,8 @@ pub struct ServiceManager {
     pub demand: Option<Demand>,
     /// The users who may have it plan packages, by name or number; all who may use the control API unless set.
     pub planners: Option<Vec<String>>,
+    /// How many sessions may be open at a time; as many as there are unless set.
+    pub sessions: Option<usize>,
     /// Slices whose nodes plans of other slices may use, each with those.
     pub shared_slices: BTreeMap<Name, BTreeSet<Name>>,
     /// Its services, as they are defined at each start.
@@ -341,6 +345,7 @@ impl Check<'_> {
             reach: broker.reach.reach(self.sources)?,
             search: broker.reach.search,
             advertise: tenure_config::advertise(broker.advertise.as_ref(), self.sources)?,
+            pauses: broker.on_silence == OnSilence::Pause,
         })
     }
 
@@ -530,6 +535,7 @@ impl Check<'_> {
             mapper,
             demand,
             planners: manager.planners.map(Spanned::into_inner),
+            sessions: manager.sessions,
             shared_slices: manager.slice.into_iter().map(|(name, s)| (name, s.used_by)).collect(),
             services,
         })

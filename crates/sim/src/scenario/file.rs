@@ -7,8 +7,8 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tenure_config::{
-    RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawReach, RawSharing, RawStacks, RawStock,
-    RawStocks, RawUnits, StockKind,
+    OnSilence, RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawReach, RawSharing,
+    RawStacks, RawStock, RawStocks, RawUnits, StockKind,
 };
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
@@ -76,6 +76,8 @@ pub(super) struct Site {
     #[serde(default)]
     pub(super) kind: StockKind,
     #[serde(default)]
+    pub(super) mint: bool,
+    #[serde(default)]
     pub(super) attributes: RawAttributes,
     #[serde(default)]
     pub(super) named: RawUnits,
@@ -102,6 +104,7 @@ impl Site {
         let own = RawStock {
             units: self.units.take(),
             kind: self.kind,
+            mint: self.mint,
             attributes: take(&mut self.attributes),
             named: take(&mut self.named),
             brokers: self.brokers.take(),
@@ -126,6 +129,8 @@ pub(super) struct Broker {
     #[serde(default)]
     pub(super) reach: RawReach,
     pub(super) advertise: Option<Spanned<Span>>,
+    #[serde(default, rename = "on-silence")]
+    pub(super) on_silence: OnSilence,
 }
 
 #[derive(Deserialize)]

@@ -93,7 +93,7 @@ pub(super) fn run(args: &RunArgs, console: &mut Console<'_>) -> Result<(), Error
     let (client, view) = hold(&args.endpoint, args.opened.request(None, None))?;
     let session = Name::new(&view.session)
         .map_err(|error| Error::Wrong(format!("`{}`: {error}", view.session)))?;
-    let leases = get(&args.endpoint, &session, &args.wanted)?;
+    let leases = get(&args.endpoint, (&session, None), &args.wanted)?;
     let file = written(&view, &leases)?;
     let (tell, lost) = oneshot::channel();
     let (endpoint, opened) = (args.endpoint.clone(), args.opened.clone());

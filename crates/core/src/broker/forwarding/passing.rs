@@ -12,6 +12,7 @@ use crate::broker::{Broker, Obligation, Output, Record};
 use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
+use crate::mutants::mutant;
 use crate::wire::handover::{HandedBack, Handover, Hop, HopAnswer, Outcome};
 use crate::wire::message::Message;
 use crate::wire::refusal::Refusal;
@@ -85,7 +86,10 @@ impl Broker {
         let left = i64::try_from(left.count().min(usize::from(tried.asks))).unwrap_or(i64::MAX);
         let hops = record.route.as_ref().map_or(1, |route| i64::from(route.hops));
         let time = record.decide_by().since(now);
-        let part = time.part(left.saturating_add(1)).max(SHORTEST_HOP.min(time.part(2)));
+        let part = match mutant!(WaitsBeyondAnswer) {
+            true => time.times(2),
+            false => time.part(left.saturating_add(1)).max(SHORTEST_HOP.min(time.part(2))),
+        };
         now.plus(part.min(LONGEST_HOP.times(hops)))
     }
 
@@ -104,7 +108,9 @@ impl Broker {
         if let Some(route) = self.state.requests.get_mut(&id).and_then(|r| r.route.as_mut()) {
             let tried = Arc::make_mut(&mut route.tried);
             tried.asked.insert(to);
-            tried.asks = tried.asks.saturating_sub(1);
+            if !mutant!(AsksNotCounted) {
+                tried.asks = tried.asks.saturating_sub(1);
+            }
             route.since = at;
         }
         self.state.pending.require(Obligation::Pass(id), self.base.position, at);
@@ -123,11 +129,12 @@ impl Broker {
     pub(in crate::broker) fn handover(&self, record: &Record, until: Time) -> Option<Handover> {
         let route = record.route.as_ref()?;
         let me = self.base.id();
+        let path = route.path.iter().copied();
         Some(Handover {
             sealed: route.sealed.clone()?,
-            path: route.path.iter().copied().chain([me]).collect(),
+            path: path.filter(|_| !mutant!(PathForgotten)).chain([me]).collect(),
             asked: route.tried.asked.iter().copied().chain([me]).collect(),
-            hops: route.hops.saturating_sub(1),
+            hops: if mutant!(HopsNotCounted) { route.hops } else { route.hops.saturating_sub(1) },
             asks: route.tried.asks,
             answer_by: until,
         })
@@ -186,7 +193,7 @@ impl Broker {
     /// Whether tickets are what a guest has asked for, and its own.
     fn check_brought(&mut self, request: &Request, tickets: &Tickets) -> Result<(), String> {
         self.check_own_tickets(request.id.origin, tickets)?;
-        let met = request.is_met_with(tickets);
+        let met = request.is_met_with(tickets) || mutant!(BroughtUnchecked);
         met.then_some(()).ok_or_else(|| "the tickets are not what was asked for".to_owned())
     }
 

@@ -1,0 +1,143 @@
+//! Requests that name a lease: for units beside it, or for its own units again.
+
+use std::collections::BTreeSet;
+
+use tenure_core::actor::Role;
+use tenure_core::driver::UnitId;
+use tenure_core::mapper::prefer::PREFERRED;
+use tenure_core::model::name::Name;
+use tenure_core::model::resource::{Expr, SITE};
+use tenure_core::model::slice::RequestId;
+use tenure_core::runtime::{Entry, Fact};
+use tenure_core::service_manager::facts::Fact as F;
+use tenure_expr::Demand;
+use tokio::task::spawn_blocking;
+
+use super::server::{ApiResult, AppState};
+use super::view::LeaseView;
+use super::{ApiError, Code, LeaseName, LeaseRequest};
+use crate::journal::Reader;
+
+impl AppState {
+    /// Puts what a request says of other leases into its demand and its configuration.
+    pub(super) async fn place(&self, request: &mut LeaseRequest) -> ApiResult<()> {
+        if let Some(lease) = request.with.take() {
+            let sites = sites(&self.named(&lease).await?);
+            let [site] = &Vec::from_iter(sites)[..] else {
+                let message = format!("lease {lease} is not of one site");
+                return Err(ApiError::new(Code::Usage, message).help("name one of its parts"));
+            };
+            let demand = read(&request.demand)?;
+            request.demand = at(&demand, &[site.clone()])?.to_string();
+        }
+        if let Some(lease) = request.again.take() {
+            self.ask_again(request, &lease).await?;
+        }
+        Ok(())
+    }
+
+    /// Prefers the sites of a lease, and there its units.
+    async fn ask_again(&self, request: &mut LeaseRequest, lease: &LeaseName) -> ApiResult<()> {
+        let leases = self.named(lease).await?;
+        if request.demand.is_empty() {
+            request.demand = same(&leases);
+        }
+        let sites = Vec::from_iter(sites(&leases));
+        if sites.is_empty() {
+            let message = format!("lease {lease} has had no units");
+            return Err(ApiError::new(Code::Usage, message).help("name one that was granted"));
+        }
+        let wanted = read(&request.demand)?;
+        let there = at(&wanted, &sites)?;
+        let alternatives = there.alternatives().iter().chain(wanted.alternatives());
+        let either = Demand::new(alternatives.cloned().collect::<Vec<_>>());
+        request.demand = either.map_err(|error| wrong(error.to_string()))?.to_string();
+
+        let units = self.units_had(lease).await?;
+        let units: Vec<String> = units.iter().map(ToString::to_string).collect();
+        let mut all: Vec<(Name, String)> = request
+            .configuration
+            .iter()
+            .map(|(key, value)| (key.clone(), value.to_owned()))
+            .collect();
+        all.push((Name::literal(PREFERRED), units.join(" ")));
+        let all = all.into_iter().collect::<std::collections::BTreeMap<_, _>>();
+        request.configuration = all.try_into().map_err(|error| wrong(format!("{error}")))?;
+        Ok(())
+    }
+
+    /// The units that a lease has, or had, by the journal of its service manager.
+    async fn units_had(&self, lease: &LeaseName) -> ApiResult<BTreeSet<UnitId>> {
+        let manager = self.manager_of(lease).await?;
+        let origin = self.actor(Role::ServiceManager, &manager)?.info().id;
+        let (path, request) = (self.journal(&manager), RequestId { origin, number: lease.number });
+        let failed = |cause: &dyn std::fmt::Display| {
+            ApiError::new(Code::Failed, format!("the journal of {manager}: {cause}"))
+        };
+        // The disk takes its time, and others ask meanwhile.
+        let facts = spawn_blocking(move || Reader::open(&path)?.about(request)).await;
+        let facts = facts.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+        Ok(facts.iter().flat_map(|(_, entry)| units_of(entry, lease)).collect())
+    }
+}
+
+/// The units that a lease got by a fact.
+fn units_of(entry: &Entry, name: &LeaseName) -> Vec<UnitId> {
+    let Fact::ServiceManager(F::Leased(fact)) = &entry.fact else { return Vec::new() };
+    let is_named =
+        fact.lease.number == name.number && name.part.is_none_or(|part| part == fact.lease.part);
+    let units = fact.units.iter().filter(|_| is_named);
+    units.map(|unit| unit.unit).collect()
+}
+
+fn sites(leases: &[LeaseView]) -> BTreeSet<String> {
+    leases.iter().filter_map(|lease| lease.site.clone()).collect()
+}
+
+/// As many units of the same types.
+fn same(leases: &[LeaseView]) -> String {
+    let items = leases.iter().map(|lease| format!("{} {}", lease.units, lease.resource));
+    items.collect::<Vec<_>>().join(", ")
+}
+
+fn read(demand: &str) -> ApiResult<Demand> {
+    Demand::parse(demand).map_err(|error| wrong(format!("the demand cannot be read: {error}")))
+}
+
+/// The same demand, of units at one of these sites.
+fn at(demand: &Demand, sites: &[String]) -> ApiResult<Demand> {
+    let names: Vec<String> = sites.iter().map(|site| format!("\"{site}\"")).collect();
+    let condition = format!("{SITE} in {{{}}}", names.join(", "));
+    let condition = Expr::parse_condition(&condition).map_err(|error| wrong(error.to_string()))?;
+    let mut alternatives = demand.alternatives().to_vec();
+    let bundles = alternatives.iter_mut().flat_map(|alternative| &mut alternative.bundles);
+    for item in bundles.flat_map(|bundle| &mut bundle.items) {
+        item.condition = Some(match &item.condition {
+            Some(before) => before.and(&condition).map_err(|error| wrong(error.to_string()))?,
+            None => condition.clone(),
+        });
+    }
+    Demand::new(alternatives).map_err(|error| wrong(error.to_string()))
+}
+
+fn wrong(message: String) -> ApiError {
+    ApiError::new(Code::Usage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demand_is_moved_to_sites() {
+        let moved = |demand, sites: &[&str]| {
+            let sites: Vec<String> = sites.iter().map(ToString::to_string).collect();
+            at(&read(demand).unwrap(), &sites).unwrap().to_string()
+        };
+        assert_eq!(moved("2 node", &["north"]), r#"2 node where 'site in {"north"}'"#);
+        assert_eq!(
+            moved("(1 phone where sim, 1 relay) | 1 phone", &["a", "b"]),
+            r#"(1 phone where 'sim and site in {"a", "b"}', 1 relay where 'site in {"a", "b"}') | 1 phone where 'site in {"a", "b"}'"#
+        );
+    }
+}
