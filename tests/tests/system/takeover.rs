@@ -122,7 +122,7 @@ fn a_session_and_its_connection_outlive_the_process_and_no_unit_is_touched() {
     let running = InSession::start(&deployment);
     let client = running.client.id();
     let connections = sockets(client);
-    assert_eq!(connections.len(), 1, "{connections:?}");
+    assert!(!connections.is_empty(), "a client has a connection");
     let (before, held) = (leases(&deployment), session(&deployment));
     let pids: Vec<String> = deployment.held().into_iter().map(|(_, pid)| pid).collect();
     assert!(pids.len() == 3 && pids.iter().all(|pid| lives(pid)), "{pids:?}");
