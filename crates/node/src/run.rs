@@ -297,7 +297,10 @@ async fn begin(
     let serving = Serving::start(app.admitting(group), socket, clients).map_err(in_socket)?;
     if let Some((since, from)) = before {
         let downtime_ms = since.elapsed().as_millis();
-        info!(from, downtime_ms, "took over");
+        match from == process::id() {
+            true => info!(downtime_ms, "goes on, as it was not taken over"),
+            false => info!(from, downtime_ms, "took over"),
+        }
     }
     Ok(serving)
 }

@@ -211,19 +211,27 @@ fn every_request_is_answered_while_processes_are_replaced() {
 }
 
 #[test]
-fn who_waits_for_a_lease_hears_of_it_from_the_process_that_took_over() {
+fn who_watches_leases_hears_of_them_from_the_process_that_took_over() {
     let port = free_port();
     let mut deployment = start(port);
-    deployment.json("lease request 4 vm --for 1h --wait");
-    let mut waiting = Command::new(tenure());
-    let line = "lease request 1 vm --for 1h --within 30m --wait --timeout 2m";
-    waiting.args(words(line)).env("TENURE_DATA", deployment.data.path());
-    let mut waiting = waiting.stdout(Stdio::null()).spawn().expect("a client");
-    eventually(DEADLINE, "the request", || leases(&deployment).len() == 2);
+    deployment.json("lease request 1 node --for 1h --wait");
+    let stream = UnixStream::connect(deployment.data.path().join("tenure.sock")).expect("a socket");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a limit");
+    (&stream).write_all(b"{\"do\":\"watch\",\"lease\":null}\n").expect("a request is taken");
+    let mut lines = BufReader::new(stream).lines();
+    let mut until = |lease: &str| loop {
+        let line = lines.next().expect("a line").expect("a line");
+        let shown: Value = serde_json::from_str(&line).expect("JSON");
+        if shown["ok"]["lease"] == lease && shown["ok"]["state"] == "active" {
+            return;
+        }
+    };
+    until("guest/1.0");
     replace(&mut deployment, port);
-    assert!(waiting.try_wait().expect("a child").is_none(), "it goes on to wait");
-    deployment.json("lease close 1 --wait");
-    assert_eq!(ended(&mut waiting), Some(0));
+    // It begins anew.
+    until("guest/1.0");
+    deployment.json("lease request 1 node --for 1h --wait");
+    until("guest/2.0");
 }
 
 #[test]
@@ -234,7 +242,7 @@ fn a_bad_configuration_leaves_the_running_process_as_it_is() {
     let running = InSession::start(&deployment);
     let (before, connections) = (leases(&deployment), sockets(running.client.id()));
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let taken = taken.local_addr().expect("an address");
+    let other = taken.local_addr().expect("an address").port();
     for (bad, why) in [
         (format!("colour = 1\n{}", config(port)), "colour"),
         (format!("margin = \"2s\"\n{}", config(port)), "margin"),
@@ -246,11 +254,10 @@ fn a_bad_configuration_leaves_the_running_process_as_it_is() {
     }
     let log = deployment.log();
     assert!(!log.contains("another process takes over"), "it was not asked: {log}");
-    let held = TcpListener::bind(taken).expect("the port again");
-    let output = in_vain(&deployment, "--takeover", &config(taken.port()));
+    let output = in_vain(&deployment, "--takeover", &config(other));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("cannot listen at"), "{}", stderr(&output));
-    drop(held);
+    drop(taken);
     // The old one had closed its journals by then, and goes on.
     assert_eq!(leases(&deployment), before);
     assert_eq!(sockets(running.client.id()), connections, "the client has connected again");
