@@ -60,6 +60,8 @@ mod installs;
 mod attacks;
 #[path = "system/partitions/mod.rs"]
 mod partitions;
+#[path = "system/takeover.rs"]
+mod takeover;
 #[path = "system/archive.rs"]
 mod archive;
 #[path = "system/availability.rs"]

@@ -326,6 +326,8 @@ impl Error {
             Self::Solver { error, .. } if matches!(**error, SolverError::Interrupted) => {
                 INTERRUPTED
             }
+            Self::Run(error) if error.is_late() => TIMED_OUT,
+            Self::Run(error) if error.is_denied() => DENIED,
             Self::NotJoined(_) => DENIED,
             Self::CommandEnded(code) => *code,
             Self::NoKey(_) | Self::NoSla(_) => NO_SUCH,

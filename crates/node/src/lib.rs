@@ -20,5 +20,6 @@ pub mod deployment;
 pub mod executor;
 pub mod config;
 pub mod api;
+pub mod takeover;
 pub mod run;
 pub mod backup;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process;
@@ -27,7 +28,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// locks that SQLite has on it. The file stays when the lock is gone, since anyone who removes it could
 /// remove the one that someone has just locked.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "held, not used")] File);
+pub(crate) struct Lock(File);
+
+impl AsFd for Lock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// Who holds a lock, as far as that is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,11 +93,28 @@ impl Lock {
         }
     }
 
-    fn held(mut file: File) -> Result<Self, LockError> {
+    /// One that another process has passed to this one; a descriptor of the file at `path`. They hold it together until
+    /// that one has ended.
+    pub(crate) fn passed(file: File, path: &Path) -> io::Result<Self> {
+        let (found, wanted) = (file.metadata()?, fs::metadata(path)?);
+        if (found.dev(), found.ino()) != (wanted.dev(), wanted.ino()) {
+            return Err(io::Error::other(format!("it is not the lock {}", path.display())));
+        }
+        Ok(Self(file))
+    }
+
+    fn held(file: File) -> Result<Self, LockError> {
+        let lock = Self(file);
+        lock.mark()?;
+        Ok(lock)
+    }
+
+    /// Writes into its file that this process holds it.
+    pub(crate) fn mark(&self) -> io::Result<()> {
+        let mut file = &self.0;
         file.set_len(0)?;
         file.rewind()?;
-        writeln!(file, "{}", process::id())?;
-        Ok(Self(file))
+        writeln!(file, "{}", process::id())
     }
 }
 
@@ -135,7 +159,9 @@ impl Holder {
             file.rewind().and_then(|()| file.read_to_string(&mut text)).ok()?;
             text.trim().parse().ok()
         };
-        let pid = locked_by(file).or_else(|| written(file));
+        // The system names who took it first, also after that process has passed it on and ended.
+        let first = locked_by(file).filter(|&pid| uid_of(pid).is_some());
+        let pid = first.or_else(|| written(file));
         let ours = rustix::process::getuid().as_raw();
         let uid = pid.and_then(uid_of).filter(|&uid| uid != ours);
         Self { pid, user: uid.map(user) }
@@ -194,6 +220,21 @@ mod tests {
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "held\n");
         child
+    }
+
+    #[test]
+    fn a_lock_that_is_passed_is_held_without_a_gap() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["lock", "other"].map(|name| folder.path().join(name));
+        let lock = Lock::take(&path).unwrap();
+        let copy = || File::from(lock.as_fd().try_clone_to_owned().unwrap());
+        fs::write(&other, "").unwrap();
+        assert!(Lock::passed(copy(), &other).is_err(), "it is the lock of something else");
+        let passed = Lock::passed(copy(), &path).unwrap();
+        drop(lock);
+        assert!(matches!(Lock::try_take(&path), Err(LockError::Held(_))));
+        drop(passed);
+        Lock::try_take(&path).unwrap();
     }
 
     #[test]

@@ -1,23 +1,21 @@
 //! A deployment from start to stop: actors, generated demand, the control API, signals.
 
-use std::io;
-use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+mod serving;
+
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use std::{fs, process};
+use std::time::{Duration, Instant};
+use std::{fs, io, process};
 
 use nix::unistd::Gid;
+use tenure_core::actor::Role;
 use tenure_core::runtime::AnyActor;
 use thiserror::Error;
-use tokio::net::UnixListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::JoinSet;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
-use crate::api::{self, AppState};
+use self::serving::{Next, Serving, Stops};
+use crate::api::passing::Clients;
+use crate::api::{AppState, Code};
 use crate::clock::Clock;
 use crate::config::{AssemblyError, Config, Demand};
 use crate::deployment::{BadStop, Deployment, Down, Running, StartError};
@@ -25,8 +23,9 @@ use crate::exposition::{self, ExpositionError};
 use crate::folder;
 use crate::host::{Handle, HostFailure};
 use crate::lock::{Holder, Lock, LockError};
-use crate::net::{Listen, NetworkError};
+use crate::net::{Listen, Network, NetworkError};
 use crate::systemd::{self, HandoverError};
+use crate::takeover::{self, Handover, Inherited, Peers, ServedApi, Successor, TakeoverError};
 
 /// The name of the socket within the data folder.
 pub const SOCKET: &str = "tenure.sock";
@@ -58,6 +57,9 @@ pub enum RunError {
         /// What the system says.
         cause: io::Error,
     },
+    /// The running deployment was not taken over.
+    #[error(transparent)]
+    Takeover(#[from] TakeoverError),
     /// What systemd handed over cannot be used.
     #[error(transparent)]
     Handover(#[from] HandoverError),
@@ -86,6 +88,16 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Whether a running deployment took too long to hand over.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::Takeover(TakeoverError::TimedOut(_)))
+    }
+
+    /// Whether this user may not take over.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Takeover(TakeoverError::Refused(no)) if no.code == Code::Denied)
+    }
+
     /// What to do about it.
     pub fn help(&self) -> Option<String> {
         match self {
@@ -120,6 +132,7 @@ impl RunError {
             Self::Network(NetworkError::Listen { .. }) => Some(
                 "set `listen` to an address of this machine that no other program has".to_owned(),
             ),
+            Self::Takeover(error) => error.help(),
             Self::Handover(_) => Some(
                 "tenure.socket has one `ListenStream`, a TCP port, and `listen` is that one or left out"
                     .to_owned(),
@@ -158,79 +171,155 @@ impl From<BadStop> for RunError {
     }
 }
 
+/// How a process ends its work.
+enum Ended {
+    /// For good.
+    Stopped,
+    /// For another process to go on.
+    HandingOver(Successor, Handover, Option<Peers>),
+}
+
 /// Runs a deployment that keeps its data in the folder `data`, until the process is stopped by
 /// SIGTERM or SIGINT; leases stay, and the next start takes them up where they were. `ready` is called
 /// once commands are taken.
 ///
+/// With `takeover` a process that runs on this data already is replaced, if it hands over within that time; otherwise
+/// it goes on. This returns also when this process is replaced itself, which must end then.
+///
 /// # Errors
 /// See [`RunError`]. An actor that gives up leaves the others at work; the last one ends the run.
-pub fn run(config: &Config, data: &Path, ready: impl FnOnce()) -> Result<(), RunError> {
-    let inherited = systemd::inherited()?;
-    actix::System::new().block_on(live(config, (data, inherited), ready))
+pub fn run(
+    config: &Config,
+    data: &Path,
+    takeover: Option<Duration>,
+    ready: impl FnOnce(),
+) -> Result<(), RunError> {
+    let own = systemd::inherited()?.map(|socket| Peers { socket, from_systemd: true });
+    let mut inherited = Inherited { peers: own, handover: None };
+    if let Some(within) = takeover {
+        config.check()?;
+        config.admit(data)?;
+        let taken = takeover::ask(data, config.listen, within)?.unwrap_or_default();
+        let peers = inherited.peers.or(taken.peers);
+        inherited = Inherited { peers, handover: taken.handover };
+    }
+    let mut ready = Some(ready);
+    loop {
+        let told = || ready.take().into_iter().for_each(|ready| ready());
+        match actix::System::new().block_on(live(config, data, inherited, told))? {
+            Ended::Stopped => return Ok(()),
+            Ended::HandingOver(successor, handover, peers) => {
+                let given = takeover::give(successor, &handover, peers.as_ref());
+                let Err(error) = given else { return Ok(()) };
+                warn!("this process goes on, since the other one has not taken over: {error}");
+                inherited = Inherited { peers, handover: Some(handover) };
+            }
+        }
+    }
 }
 
 async fn live(
     config: &Config,
-    (data, inherited): (&Path, Option<TcpListener>),
+    data: &Path,
+    Inherited { peers, handover }: Inherited,
     ready: impl FnOnce(),
-) -> Result<(), RunError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+) -> Result<Ended, RunError> {
+    let mut stops = Stops::new().map_err(RunError::Signals)?;
     let group = config.admitted_group()?;
-    let _lock = lock(data, group)?;
+    folder::open(data, group).map_err(|cause| in_folder(data, cause))?;
+    let (lock, served) = match handover {
+        Some(Handover { lock, api }) => (lock, Some(api)),
+        None => (lock(data)?, None),
+    };
     config.admit(data)?;
     let mut deployment = config.assemble(data)?;
-    listen_on(&mut deployment, (config, inherited))?;
+    let from_systemd = peers.as_ref().is_some_and(|peers| peers.from_systemd);
+    listen_on(&mut deployment, (config, peers))?;
     let clock = Arc::clone(&deployment.clock);
     let mut running = deployment.start().await?;
-    // Only now: until the actors have journaled what changed, the next start has to know what was before.
-    if let Err(cause) = config.keep(data) {
-        running.stop().await?;
-        return Err(RunError::Folder { data: data.to_owned(), cause });
-    }
-    let socket = data.join(SOCKET);
-    let opened = match (listen(&socket, group), exposition::listen(config.metrics).await) {
-        (Ok(listener), Ok(exposition)) => Ok((listener, exposition)),
-        (Err(cause), _) => Err(RunError::Socket { path: socket.clone(), cause }),
-        (_, Err(cause)) => Err(cause.into()),
-    };
-    let (listener, exposition) = match opened {
-        Ok(opened) => opened,
+    let begun = begin(config, (data, group), (&running, &clock), served).await;
+    let mut serving = match begun {
+        Ok(serving) => serving,
         Err(error) => {
             running.stop().await?;
             return Err(error);
         }
     };
-    for (name, manager) in &config.service_managers {
-        let handle = running.handles().find(|handle| handle.info().name == *name);
-        if let Some(handle) = handle {
-            manager.define_services(handle).await;
-        }
-        if let (Some(demand), Some(handle)) = (manager.demand.clone(), handle) {
-            actix::spawn(follow(handle.clone(), demand, Arc::clone(&clock)));
-        }
-    }
-    if let Some(exposition) = exposition {
-        info!(address = %exposition.address(), "metrics are served");
-        actix::spawn(exposition.serve(running.metrics().clone()));
-    }
-    let app = AppState::new(&running, config.clone(), data.to_owned(), clock).admitting(group);
-    let served = actix::spawn(serve(listener, Rc::new(app)));
     delegated(&running).await;
-    info!(pid = process::id(), socket = %socket.display(), "ready");
+    info!(pid = process::id(), socket = %data.join(SOCKET).display(), "ready");
     ready();
     systemd::ready();
     let actors = running.handles().cloned().collect();
     let reported = actix::spawn(systemd::report(actors, running.network().cloned()));
-    let down = tokio::select! {
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
-        down = all_down(&mut running) => Some(down),
-    };
-    systemd::stopping();
+    let next = serving.until_end(&mut running, &mut stops).await;
     reported.abort();
-    served.abort();
-    drop(fs::remove_file(&socket));
+    match next {
+        Next::Stop(down) => stop(data, running, down).await.map(|()| Ended::Stopped),
+        Next::HandOver(successor, clients) => {
+            let since = Instant::now();
+            let peers = socket_for_peers(&running, from_systemd);
+            if let Err(bad) = running.stop().await {
+                // As after a crash, a start needs no more than what is durable.
+                warn!("{bad}; the other process recovers it");
+            }
+            let (socket, pid) = (serving.into_socket(), process::id());
+            let handover = Handover { lock, api: ServedApi { socket, clients, since, pid } };
+            Ok(Ended::HandingOver(successor, handover, peers))
+        }
+    }
+}
+
+/// Begins to serve, to begin with the clients that another process has left.
+async fn begin(
+    config: &Config,
+    (data, group): (&Path, Option<Gid>),
+    (running, clock): (&Running, &Arc<dyn Clock>),
+    served: Option<ServedApi>,
+) -> Result<Serving, RunError> {
+    // Only now: until the actors have journaled what changed, the next start has to know what was before.
+    config.keep(data).map_err(|cause| in_folder(data, cause))?;
+    let exposition = exposition::listen(config.metrics).await?;
+    let path = data.join(SOCKET);
+    let in_socket = |cause| RunError::Socket { path: path.clone(), cause };
+    let (socket, clients, before) = match served {
+        Some(ServedApi { socket, clients, since, pid }) => {
+            serving::admit(&path, group).map_err(in_socket)?;
+            (socket, clients, Some((since, pid)))
+        }
+        None => (serving::listen(&path, group).map_err(in_socket)?, Clients::default(), None),
+    };
+    if let Some(exposition) = exposition {
+        info!(address = %exposition.address(), "metrics are served");
+        actix::spawn(exposition.serve(running.metrics().clone()));
+    }
+    begin_demands(config, running, clock).await;
+    let app = AppState::new(running, config.clone(), data.to_owned(), Arc::clone(clock));
+    let serving = Serving::start(app.admitting(group), socket, clients).map_err(in_socket)?;
+    if let Some((since, from)) = before {
+        let downtime_ms = since.elapsed().as_millis();
+        match from == process::id() {
+            true => info!(downtime_ms, "goes on, as it was not taken over"),
+            false => info!(from, downtime_ms, "took over"),
+        }
+    }
+    Ok(serving)
+}
+
+async fn begin_demands(config: &Config, running: &Running, clock: &Arc<dyn Clock>) {
+    for (name, manager) in &config.service_managers {
+        let handle = running.handle(Role::ServiceManager, name);
+        let Some(handle) = handle else { continue };
+        manager.define_services(handle).await;
+        if let Some(demand) = manager.demand.clone() {
+            actix::spawn(follow(handle.clone(), demand, Arc::clone(clock)));
+        }
+    }
+}
+
+/// Stops everything for good.
+async fn stop(data: &Path, running: Running, down: Option<Down>) -> Result<(), RunError> {
+    systemd::stopping();
+    drop(fs::remove_file(data.join(SOCKET)));
     let stopped = running.stop().await;
     match down {
         Some(down) => Err(down.into()),
@@ -241,10 +330,12 @@ async fn live(
 /// Has connections taken from the socket that was handed over, if one was.
 fn listen_on(
     deployment: &mut Deployment,
-    (config, inherited): (&Config, Option<TcpListener>),
+    (config, peers): (&Config, Option<Peers>),
 ) -> Result<(), RunError> {
-    let Some(socket) = inherited else { return Ok(()) };
-    systemd::check_address(&socket, config.listen)?;
+    let Some(Peers { socket, from_systemd }) = peers else { return Ok(()) };
+    if from_systemd {
+        systemd::check_address(&socket, config.listen)?;
+    }
     match &mut deployment.network {
         Some(network) => {
             info!("peers are taken from the socket that was handed over");
@@ -255,27 +346,24 @@ fn listen_on(
     Ok(())
 }
 
-/// Waits until every actor has given up; one that does takes no other with it.
-async fn all_down(running: &mut Running) -> Down {
-    let mut left = running.handles().count();
-    loop {
-        let down = running.down().await;
-        left = left.saturating_sub(1);
-        if left == 0 {
-            return down;
-        }
-        error!("{down}; the other actors go on");
-    }
+/// The socket for peers, for another process.
+fn socket_for_peers(running: &Running, from_systemd: bool) -> Option<Peers> {
+    let listener = running.network().and_then(Network::listener)?;
+    let cloned = listener.try_clone();
+    let failed = |error: &io::Error| warn!("the socket for peers is opened anew: {error}");
+    Some(Peers { socket: cloned.inspect_err(failed).ok()?, from_systemd })
 }
 
-/// Keeps other users and processes away from a data folder, which is made if it is not there.
-fn lock(data: &Path, group: Option<Gid>) -> Result<Lock, RunError> {
-    let failed = |cause| RunError::Folder { data: data.to_owned(), cause };
-    folder::open(data, group).map_err(failed)?;
+/// Keeps other processes away from a data folder.
+fn lock(data: &Path) -> Result<Lock, RunError> {
     Lock::take(&data.join("lock")).map_err(|error| match error {
         LockError::Held(holder) => RunError::InUse { data: data.to_owned(), holder },
-        LockError::System(cause) => failed(cause),
+        LockError::System(cause) => in_folder(data, cause),
     })
+}
+
+fn in_folder(data: &Path, cause: io::Error) -> RunError {
+    RunError::Folder { data: data.to_owned(), cause }
 }
 
 /// Waits a while until the brokers hold what the sites delegate: after the very first start, or one that
@@ -296,38 +384,6 @@ async fn delegated(running: &Running) {
         tokio::time::sleep(LOOK).await;
     }
     warn!("the brokers do not hold everything yet that the sites delegate");
-}
-
-/// Serves the control API until aborted; restarts the server when it ends.
-async fn serve(listener: UnixListener, app: Rc<AppState>) {
-    let listener = Rc::new(listener);
-    loop {
-        let limits = api::Limits::default();
-        let server = api::serve(Rc::clone(&listener), Rc::clone(&app), limits);
-        // Aborted with this task, and else by a panic only.
-        let mut only = JoinSet::new();
-        only.spawn_local(server);
-        if let Some(Err(error)) = only.join_next().await {
-            error!("the control API accepts connections again after: {error}");
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// Opens the socket for its owner alone, or for a group too. One that a killed process left behind is removed: the data folder
-/// is locked by now, so no other process can be listening.
-fn listen(path: &Path, group: Option<Gid>) -> io::Result<UnixListener> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Err(_) | Ok(()) => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    if let Some(group) = group {
-        chown(path, None, Some(group.as_raw()))?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
-    }
-    Ok(listener)
 }
 
 /// Feeds a synthetic demand to a service manager.

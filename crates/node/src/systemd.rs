@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
+use std::process;
 use std::time::Duration;
 
 use listenfd::ListenFd;
@@ -80,6 +81,11 @@ pub(crate) fn check_address(
 /// Says that the process does its work.
 pub(crate) fn ready() {
     notify(&[NotifyState::Ready]);
+}
+
+/// Says that this process is the main one from now on.
+pub(crate) fn main_process() {
+    notify(&[NotifyState::MainPid(process::id())]);
 }
 
 /// Says that the process is about to end.

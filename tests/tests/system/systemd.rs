@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tenure_tests::tenure;
 use tenure_wait::{DEADLINE, eventually};
 
-use crate::deployment::{Deployment, lives, ready, stderr, units, up, up_by};
+use crate::deployment::{Deployment, ended, lives, ready, stderr, units, up, up_by};
 use crate::network::{key, peer};
 
 const CONFIG: &str = "listen = \"127.0.0.1:0\"\n[site.alpha]\nunits = 2\n[broker.exchange]\n[service-manager.guest]\n";
@@ -320,4 +320,24 @@ fn processes_are_replaced_while_leases_live_and_requests_go_on() {
     }
     fleet.guest.json("lease close 1 --wait");
     eventually(DEADLINE, "its processes to be gone", || !pids.iter().any(|pid| lives(pid)));
+}
+
+#[test]
+fn systemd_is_told_who_is_the_main_process_once_another_one_has_taken_over() {
+    let (mut deployment, notices) = watched(tempfile::tempdir().expect("a folder"));
+    notices.until("READY=1");
+    let mut command = up(CONFIG, deployment.data.path());
+    command.arg("--takeover").env("NOTIFY_SOCKET", deployment.data.path().join("notify"));
+    let new = ready(command);
+    assert_eq!(ended(&mut deployment.process), Some(0));
+    deployment.process = new;
+    let begun = Instant::now();
+    let mut told = Vec::new();
+    while told.last().is_none_or(|last: &String| !last.starts_with("READY=1")) {
+        assert!(begun.elapsed() < DEADLINE, "{told:?}");
+        told.extend(notices.within(DEADLINE));
+    }
+    let main = format!("MAINPID={}\n", deployment.process.id());
+    assert!(told.contains(&main), "{told:?}");
+    assert!(!told.iter().any(|notice| notice.contains("STOPPING=1")), "it goes on: {told:?}");
 }

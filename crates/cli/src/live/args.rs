@@ -90,8 +90,16 @@ pub(crate) struct DevArgs {
     pub(crate) log_format: LogFormat,
 }
 
+const UP: &str = "\
+Exit codes: 1 if it does not run, 77 if it may not take over, 124 if the running process did not hand over in time
+
+Examples:
+  tenure up --config config/dev.toml
+  tenure up --config config/dev.toml --takeover";
+
 /// Run the actors of a configuration in this process.
 #[derive(Args, Debug)]
+#[command(after_help = UP)]
 pub(crate) struct UpArgs {
     /// The configuration, in TOML [may be repeated: each key is in one of the files]
     #[arg(long, value_name = "FILE", required = true)]
@@ -104,6 +112,11 @@ pub(crate) struct UpArgs {
     /// Set a key of the configuration [may be repeated]
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<Override>,
+
+    /// Replace the process that runs with this data, without downtime; it hands over within TIME, 30s unless given, or
+    /// runs on
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "30s", value_parser = Span::from_str)]
+    pub(crate) takeover: Option<Span>,
 
     /// The form of the log, on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]

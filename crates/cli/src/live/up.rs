@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use tenure_config::{Files, Override};
@@ -10,7 +11,7 @@ use tenure_node::config::{AssemblyError, Config, Site, parse_files};
 use tenure_node::run::{RunError, run};
 
 use super::args::{ConfigCommand, DevArgs, Output, UpArgs};
-use super::print;
+use super::{duration, print};
 use crate::Console;
 use crate::error::Error;
 use crate::text::line;
@@ -22,14 +23,15 @@ const DEV: &str = include_str!("../../../../config/dev.toml");
 pub(crate) fn dev(args: &DevArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let name = "the configuration of `tenure dev`".to_owned();
     let files = Files::new([(name, DEV.to_owned())]);
-    start((&files, Vec::new()), (&args.data, &args.set), console)
+    start((&files, Vec::new()), (&args.data, &args.set), None, console)
 }
 
 /// `tenure up`
 pub(crate) fn up(args: &UpArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let files = read_all(&args.config)?;
     let paths = args.config.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-    start((&files, paths), (&args.data, &args.set), console)
+    let takeover = args.takeover.map(duration);
+    start((&files, paths), (&args.data, &args.set), takeover, console)
 }
 
 /// `tenure config ...`
@@ -131,12 +133,13 @@ fn explain(key: Option<&str>, output: Output, console: &mut Console<'_>) -> Resu
 fn start(
     (files, paths): (&Files, Vec<PathBuf>),
     (data, set): (&Path, &[Override]),
+    takeover: Option<Duration>,
     console: &mut Console<'_>,
 ) -> Result<(), Error> {
     let mut config = checked(files, set)?;
     config.paths = paths;
     let mut written = Ok(());
-    let ran = run(&config, data, || {
+    let ran = run(&config, data, takeover, || {
         written = welcome(&config, data, console);
     });
     written?;

@@ -176,7 +176,7 @@ impl Client {
 
 /// Connects, and waits for a place in the queue of a deployment that has many to answer; a connection that is not
 /// read from is not waited for either.
-fn open(path: &Path) -> io::Result<UnixStream> {
+pub(crate) fn open(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let end = Instant::now() + CONNECT_TIMEOUT;
     let (flags, kind) = (SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, SocketType::STREAM);

@@ -36,6 +36,8 @@ mod server;
 mod order;
 mod service;
 mod session;
+pub(crate) mod passing;
+mod requests;
 mod service_adapter;
 mod service_change;
 mod service_check;
@@ -327,6 +329,9 @@ pub enum Request {
         /// All that is limited.
         quota: Option<Quota>,
     },
+    /// Another process of the same user takes over: this one takes no more requests, passes its sockets by this
+    /// connection, and ends.
+    TakeOver,
     /// A session is held by this connection: its [`SessionView`]. Nothing more comes until it is closed or lost, by an
     /// error; it ends at once with the connection.
     HoldSession(SessionRequest),

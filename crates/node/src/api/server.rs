@@ -24,6 +24,7 @@ use tokio::sync::Mutex;
 
 use super::asker::Asker;
 use super::broker_view::{self, BrokerView, QuotaView};
+use super::passing::Passing;
 use super::session::Sessions;
 use super::site_view::{self, SiteView};
 use super::view::{self, Names};
@@ -54,6 +55,7 @@ pub struct AppState {
     /// Held while a change with a key is made.
     once: Mutex<()>,
     sessions: Sessions,
+    passing: Passing,
 }
 
 pub(super) type ApiResult<T> = Result<T, ApiError>;
@@ -85,6 +87,7 @@ impl AppState {
             asking: Mutex::default(),
             once: Mutex::default(),
             sessions: Sessions::default(),
+            passing: Passing::default(),
             handles,
         }
     }
@@ -117,6 +120,10 @@ impl AppState {
 
     pub(super) fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    pub(crate) fn passing(&self) -> &Passing {
+        &self.passing
     }
 
     pub(super) fn asking(&self) -> &Mutex<()> {
@@ -426,9 +433,10 @@ impl AppState {
             Request::RunOnUnit(run) => json(&self.run_on_unit(run).await?),
             Request::Services { manager } => json(&self.services(manager.as_ref()).await?),
             Request::Service { service } => json(&self.service(&service).await?),
-            Request::Watch { .. } | Request::WatchServices { .. } | Request::HoldSession(_) => {
-                Err(ApiError::new(Code::Usage, "a watch has no single answer"))
-            }
+            Request::Watch { .. }
+            | Request::WatchServices { .. }
+            | Request::HoldSession(_)
+            | Request::TakeOver => Err(ApiError::new(Code::Usage, "a watch has no single answer")),
         }?;
         Ok(Answer::Ok { ok, more })
     }

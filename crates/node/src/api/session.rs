@@ -1,11 +1,12 @@
 //! Sessions: leases that end with the program that uses them.
 //!
 //! A session is a slice of its own, and its leases are leases like others. Who holds it, a connection or a process, is
-//! known to this process alone: what is durable are the leases. After a restart a session has its
-//! [keep-alive](SessionRequest::keep_alive) to be held again, and its leases say how long that is: their sites end them
-//! if nothing is heard from the guest for so long.
+//! known to this process alone, which [passes](super::passing) it to one that takes over: what is durable are the
+//! leases. After a restart a session has its [keep-alive](SessionRequest::keep_alive) to be held again, and its leases
+//! say how long that is: their sites end them if nothing is heard from the guest for so long.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,12 +26,11 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::asker::Asker;
-use super::connection::Writer;
 use super::lease_request;
+use super::passing::{PassedSession, SessionState};
 use super::server::{ApiResult, AppState, json};
 use super::view::LeaseView;
-use super::watch::Ended;
-use super::{Answer, ApiError, Code, LeaseName, Request, pause};
+use super::{ApiError, Code, LeaseName, Request, pause};
 use crate::subject::number_of;
 
 /// What the slices of sessions begin with.
@@ -84,6 +84,8 @@ enum Holder {
 struct Held {
     manager: Name,
     holder: Holder,
+    /// The process that holds it, to be passed on.
+    process: Option<OwnedFd>,
     keep_alive: Span,
     /// Tells who holds it that it was closed.
     ended: Arc<Notify>,
@@ -98,9 +100,42 @@ impl Sessions {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Those that processes hold, to be passed on.
+    pub(super) fn of_processes(&self) -> Vec<PassedSession> {
+        let passed = |(session, held): (&Name, &Held)| {
+            let Holder::Process(pid) = held.holder else { return None };
+            let process = held.process.as_ref()?.try_clone().ok()?;
+            let (session, manager) = (session.clone(), held.manager.clone());
+            let state = SessionState { session, manager, keep_alive: held.keep_alive, pid };
+            Some(PassedSession { state, process })
+        };
+        self.with(|all| all.iter().filter_map(passed).collect())
+    }
+
     /// Whether it is still open, and held by that.
     fn is_held(&self, session: &Name, holder: Holder) -> bool {
         self.with(|all| all.get(session).is_some_and(|held| held.holder == holder))
+    }
+}
+
+/// A session that a client holds.
+pub(super) struct HeldSession {
+    pub(super) session: Name,
+    manager: Name,
+    keep_alive: Span,
+    ended: Arc<Notify>,
+}
+
+impl HeldSession {
+    /// By what another process knows it.
+    pub(super) fn request(&self) -> SessionRequest {
+        let (manager, session) = (Some(self.manager.clone()), Some(self.session.clone()));
+        SessionRequest { manager, session, keep_alive: self.keep_alive, pid: None }
+    }
+
+    /// It is over.
+    pub(super) fn closed(&self, why: &str) -> ApiError {
+        closed(&self.session, why)
     }
 }
 
@@ -145,6 +180,7 @@ impl AppState {
         let held = Held {
             manager: manager.clone(),
             holder: Holder::Nobody,
+            process: None,
             keep_alive,
             ended: Arc::default(),
         };
@@ -165,24 +201,69 @@ impl AppState {
         });
     }
 
-    /// A session for as long as a connection holds it: how it is, and then nothing until it has ended.
+    /// Opens a session for a connection to hold, and shows it.
     pub(super) async fn hold_session(
         self: &Rc<Self>,
         request: &SessionRequest,
-        out: &mut Writer,
-        opened: &mut Option<Name>,
-    ) -> Result<(), Ended> {
+    ) -> ApiResult<(HeldSession, serde_json::Value)> {
         let manager = lease_request::manager(self, request.manager.as_ref())?;
         self.recover(&manager, request).await?;
-        let (session, ended) = self.open_session(&manager, request, Holder::Connection)?;
-        *opened = Some(session.clone());
-        out.write(&Answer::whole(json(&self.session(&session).await?)?)).await?;
-        let why = self.until_over(&manager, &session, &ended).await;
-        Err(closed(&session, &why).into())
+        let held = self.open_session(&manager, request, (Holder::Connection, None))?;
+        match self.session(&held.session).await.and_then(|view| json(&view)) {
+            Ok(view) => Ok((held, view)),
+            Err(error) => {
+                self.end_session(&held.session).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Goes on with a session that another server has opened for a connection.
+    pub(super) fn adopt(&self, request: &SessionRequest) -> ApiResult<HeldSession> {
+        let manager = lease_request::manager(self, request.manager.as_ref())?;
+        let session = request.session.clone().ok_or_else(|| {
+            ApiError::new(Code::Usage, "a session that is passed on has no name".to_owned())
+        })?;
+        Ok(self.enter((manager, session), request.keep_alive, (Holder::Connection, None)))
+    }
+
+    /// Goes on with a session that another server has opened for a process.
+    pub(super) fn adopt_of_process(
+        self: &Rc<Self>,
+        PassedSession { state, process }: PassedSession,
+    ) {
+        let SessionState { session, manager, keep_alive, pid } = state;
+        match watched(&process) {
+            Ok(watched) => {
+                let holder = (Holder::Process(pid), Some(process));
+                let held = self.enter((manager, session), keep_alive, holder);
+                self.follow(held, pid, watched);
+            }
+            Err(error) => warn!("{session} is held by nobody: process {pid}: {error}"),
+        }
+    }
+
+    /// Enters a session that is known by its leases at most.
+    fn enter(
+        &self,
+        (manager, session): (Name, Name),
+        keep_alive: Span,
+        (holder, process): (Holder, Option<OwnedFd>),
+    ) -> HeldSession {
+        let ended = self.sessions().with(|all| {
+            let known = all.get(&session).map(|held| Arc::clone(&held.ended));
+            let ended = known.unwrap_or_default();
+            let (manager, known) = (manager.clone(), Arc::clone(&ended));
+            let held = Held { manager, holder, process, keep_alive, ended: known };
+            all.insert(session.clone(), held);
+            ended
+        });
+        HeldSession { session, manager, keep_alive, ended }
     }
 
     /// Waits until a session is closed or has lost a lease; which of them.
-    async fn until_over(&self, manager: &Name, session: &Name, ended: &Notify) -> String {
+    pub(super) async fn until_over(&self, held: &HeldSession) -> String {
+        let HeldSession { session, manager, ended, .. } = held;
         let lost = async {
             loop {
                 match self.until_lost(manager, session).await {
@@ -228,18 +309,26 @@ impl AppState {
         };
         let manager = lease_request::manager(self, request.manager.as_ref())?;
         let process = process(pid)?;
+        let watched = watched(&process)
+            .map_err(|error| ApiError::new(Code::Failed, format!("process {pid}: {error}")))?;
         self.recover(&manager, request).await?;
-        let (session, ended) = self.open_session(&manager, request, Holder::Process(pid))?;
-        let (app, of) = (Rc::clone(self), session.clone());
+        let held = self.open_session(&manager, request, (Holder::Process(pid), Some(process)))?;
+        let session = held.session.clone();
+        self.follow(held, pid, watched);
+        self.session(&session).await
+    }
+
+    /// Ends a session with its process.
+    fn follow(self: &Rc<Self>, held: HeldSession, pid: u32, process: AsyncFd<OwnedFd>) {
+        let app = Rc::clone(self);
         spawn_local(async move {
             let why = tokio::select! {
                 _ = process.readable() => format!("process {pid} has ended"),
-                why = app.until_over(&manager, &of, &ended) => why,
+                why = app.until_over(&held) => why,
             };
-            info!("{of} ends: {why}");
-            app.end_session(&of).await;
+            info!("{} ends: {why}", held.session);
+            app.end_session(&held.session).await;
         });
-        self.session(&session).await
     }
 
     /// Enters a session with what holds it.
@@ -247,8 +336,8 @@ impl AppState {
         &self,
         manager: &Name,
         request: &SessionRequest,
-        holder: Holder,
-    ) -> ApiResult<(Name, Arc<Notify>)> {
+        holder: (Holder, Option<OwnedFd>),
+    ) -> ApiResult<HeldSession> {
         let keep_alive = request.keep_alive;
         heartbeat::check(keep_alive, self.config().margin).map_err(|error| {
             ApiError::new(Code::Usage, error.to_string()).help("choose another --keep-alive")
@@ -258,23 +347,23 @@ impl AppState {
             None => new_name()?,
         };
         let most = self.config().service_managers.get(manager).and_then(|of| of.sessions);
-        let ended = Arc::new(Notify::new());
-        let held = Held { manager: manager.clone(), holder, keep_alive, ended: Arc::clone(&ended) };
-        self.sessions().with(|all| match all.get(&session) {
-            Some(known) if known.holder != Holder::Nobody => {
+        let look = |all: &mut BTreeMap<Name, Held>| {
+            (all.get(&session).map(|known| known.holder), open_of(all, manager))
+        };
+        match self.sessions().with(look) {
+            (Some(Holder::Connection | Holder::Process(_)), _) => {
                 let message = format!("{session} is held by somebody else");
                 Err(ApiError::new(Code::Busy, message))
             }
-            None if request.session.is_some() => Err(closed(&session, "it is not open")),
-            None if most.is_some_and(|most| open_of(all, manager) >= most) => {
+            (None, _) if request.session.is_some() => Err(closed(&session, "it is not open")),
+            (None, open) if most.is_some_and(|most| open >= most) => {
                 let message = format!("{manager} has as many sessions as it may");
                 Err(ApiError::new(Code::Busy, message).help("close one, or try again later"))
             }
-            Some(_) | None => {
-                all.insert(session.clone(), held);
-                Ok((session.clone(), ended))
+            (Some(Holder::Nobody) | None, _) => {
+                Ok(self.enter((manager.clone(), session), keep_alive, holder))
             }
-        })
+        }
     }
 
     /// Ends a session: all its leases go back, and what is asked for it is withdrawn.
@@ -409,18 +498,21 @@ fn lost(leases: &[LeaseView], session: &Name) -> Option<String> {
     })
 }
 
+/// A process.
+fn process(pid: u32) -> ApiResult<OwnedFd> {
+    let wrong = |cause: String| ApiError::new(Code::NoSuch, format!("process {pid}: {cause}"));
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| wrong("there is no such process".to_owned()))?;
+    pidfd_open(number, PidfdFlags::empty()).map_err(|error| wrong(error.to_string()))
+}
+
 /// A process, which can be waited for.
 #[expect(
     deprecated,
     reason = "nobody else closes an owned descriptor, and the other way is unsafe code"
 )]
-fn process(pid: u32) -> ApiResult<AsyncFd<OwnedFd>> {
-    let wrong = |cause: String| ApiError::new(Code::NoSuch, format!("process {pid}: {cause}"));
-    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let number = number.ok_or_else(|| wrong("there is no such process".to_owned()))?;
-    let opened =
-        pidfd_open(number, PidfdFlags::empty()).map_err(|error| wrong(error.to_string()))?;
-    AsyncFd::with_interest(opened, Interest::READABLE).map_err(|error| wrong(error.to_string()))
+fn watched(process: &OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(process.try_clone()?, Interest::READABLE)
 }
 
 /// A name that nobody guesses.

@@ -90,6 +90,8 @@ pub struct Network {
     local: Exchange,
     hub: Arc<Hub>,
     address: Option<SocketAddr>,
+    /// What connections are taken from.
+    listener: Option<Arc<std::net::TcpListener>>,
     /// Ends the thread when the last clone is dropped.
     _thread: Arc<Thread>,
 }
@@ -170,6 +172,7 @@ impl Network {
     ) -> Result<Self, NetworkError> {
         // First, since it is what fails: a runtime must not be dropped by who waits in another.
         let bound = settings.listen.as_ref().map(Listen::open).transpose()?;
+        let (bound, listener) = bound.unzip();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(NetworkError::Thread)?;
         let address = bound.as_ref().and_then(|bound| bound.local_addr().ok());
@@ -192,7 +195,7 @@ impl Network {
         let join = thread.spawn(move || work(runtime, listening, stopped));
         let join = join.map_err(NetworkError::Thread)?;
         let thread = Thread { stop: Mutex::new(Some(stop)), join: Mutex::new(Some(join)) };
-        Ok(Self { local, hub, address, _thread: Arc::new(thread) })
+        Ok(Self { local, hub, address, listener, _thread: Arc::new(thread) })
     }
 
     /// Waits until the network's loop has got to it, or has ended.
@@ -208,6 +211,11 @@ impl Network {
     /// Where it takes connections.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The socket from which it takes them.
+    pub(crate) fn listener(&self) -> Option<&Arc<std::net::TcpListener>> {
+        self.listener.as_ref()
     }
 
     /// How the connection of each actor here with each elsewhere is.
@@ -367,12 +375,16 @@ fn way_to(joined: &Joined) -> (Known, Way) {
 }
 
 impl Listen {
-    fn open(&self) -> Result<std::net::TcpListener, NetworkError> {
+    /// The socket to take connections from, and another descriptor of it to keep.
+    fn open(&self) -> Result<(std::net::TcpListener, Arc<std::net::TcpListener>), NetworkError> {
         let opened = match self {
             Self::At(address) => std::net::TcpListener::bind(address),
             Self::On(socket) => socket.try_clone(),
         };
-        let ready = opened.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+        let ready = opened.and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            Ok((socket.try_clone()?, Arc::new(socket)))
+        });
         ready.map_err(|cause| NetworkError::Listen { listen: self.clone(), cause })
     }
 }
