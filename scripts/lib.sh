@@ -147,6 +147,16 @@ need_tenure() {
     TENURE=$(realpath "${CARGO_TARGET_DIR:-target}/release/tenure")
 }
 
+# Sets `TENURE` as above, and `CYCLES` to the load on a deployment that is built beside it.
+need_cycles() {
+    local built=${TENURE:-}
+    need_tenure
+    TENURE=$(realpath "$TENURE")
+    [[ -n $built ]] || cargo build --quiet --release --locked --package tenure-node --example cycles
+    CYCLES=$(dirname "$TENURE")/examples/cycles
+    [[ -x $CYCLES ]] || fail "there is no $CYCLES; \`cargo build --package tenure-node --example cycles\` builds it"
+}
+
 # run ARGUMENT...: shows a command of Tenure, and runs it on the deployment of TENURE_DATA.
 run() {
     local word line='$ tenure'

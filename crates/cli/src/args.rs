@@ -187,6 +187,11 @@ pub(crate) struct EmulateArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
+    /// Plot a field of the runs, such as `facts` or `answer_s.p99`, against the first swept key into DIR/FIELD.svg [may
+    /// be repeated]
+    #[arg(long, value_name = "FIELD", requires = "out")]
+    pub(crate) plot: Vec<String>,
+
     /// Keep the journals of all actors in this folder, for `tenure journal`
     #[arg(long, value_name = "DIR")]
     pub(crate) journals: Option<PathBuf>,
@@ -206,6 +211,7 @@ Examples:
   tenure emulate config/emulations/lease-term.toml --workload jobs.swf.gz --out results
   tenure emulate config/emulations/lease-term.toml --set term=12h --set message.loss=0.1
   tenure emulate config/emulations/quick.toml --set 'sweep.seed=[1, 2, 3]' -o csv
+  tenure emulate config/emulations/quick.toml --set 'sweep.seed=[1, 2, 3]' --out results --plot setups
 
 Exit codes: 0 ok, 1 error (also a run that stalled or failed), 2 usage";
 

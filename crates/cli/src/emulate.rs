@@ -15,6 +15,7 @@ use crate::Console;
 use crate::args::{EmulateArgs, Format};
 use crate::demand::{Logs, reader};
 use crate::error::Error;
+use crate::plots;
 use crate::render;
 use crate::run::{Run, run_all};
 use crate::save;
@@ -37,6 +38,7 @@ impl<'a> Results<'a> {
 /// Runs the scenario of `args`, prints what came out, and fails if a run did not complete.
 pub(crate) fn emulate(args: &EmulateArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let mut points = points(args)?;
+    plots::check(&args.plot, &points)?;
     let logs = Logs::read(&points, args.scenario.parent().unwrap_or(Path::new("")))?;
     let warnings = logs.warnings(&points)?;
     for warning in warnings.iter().chain(&logs.assign_jobs(&mut points)) {
@@ -53,6 +55,9 @@ pub(crate) fn emulate(args: &EmulateArgs, console: &mut Console<'_>) -> Result<(
         save::save(dir, &points, &runs)?;
     }
     print(args.output, &points, &runs, console.out)?;
+    if let Some(dir) = &args.out {
+        plots::save(dir, &args.plot, &points, &runs)?;
+    }
     let failed: Vec<(&Run, String)> =
         runs.iter().filter_map(|run| Some((run, run.failure()?))).collect();
     match failed.first() {

@@ -20,6 +20,7 @@ mod log;
 mod moment;
 mod plan;
 mod planning;
+mod plots;
 mod progress;
 mod render;
 mod report;

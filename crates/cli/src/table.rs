@@ -120,15 +120,15 @@ fn columns(points: &[Point]) -> &'static [(&'static str, &'static str, Shape)] {
 }
 
 /// The fields of a run in the order of its JSON form.
-struct Fields(Vec<(String, Value)>);
+pub(crate) struct Fields(Vec<(String, Value)>);
 
 impl Fields {
-    fn of(run: &Run) -> io::Result<Self> {
+    pub(crate) fn of(run: &Run) -> io::Result<Self> {
         Ok(serde_json::from_str(&serde_json::to_string(run)?)?)
     }
 
     /// A field, or a field of one, as `hops.mean`.
-    fn get(&self, name: &str) -> &Value {
+    pub(crate) fn get(&self, name: &str) -> &Value {
         let (first, rest) = name.split_once('.').unwrap_or((name, ""));
         let field = self.0.iter().find(|(field, _)| field == first);
         match (field, rest) {
@@ -136,6 +136,23 @@ impl Fields {
             (Some((_, value)), "") => value,
             (Some((_, value)), rest) => &value[rest],
         }
+    }
+
+    /// The names of the fields that are numbers, those of other fields included.
+    pub(crate) fn numbers(&self) -> Vec<String> {
+        let names = |(name, value): &(String, Value)| match value {
+            Value::Number(_) => vec![name.clone()],
+            Value::Object(fields) if name != "swept" => {
+                let inner = fields.iter().filter(|(_, value)| value.is_number());
+                inner.map(|(inner, _)| format!("{name}.{inner}")).collect()
+            }
+            Value::Object(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::String(_)
+            | Value::Array(_) => Vec::new(),
+        };
+        self.0.iter().flat_map(names).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 mod experiments;
 mod gantt;
 mod labels;
+mod lines;
 mod pareto;
 
 use std::error::Error;
@@ -15,6 +16,7 @@ use crate::report::Series;
 
 pub use experiments::{Setting, experiments};
 pub use gantt::{Bar, gantt};
+pub use lines::{Line, lines};
 pub use pareto::{Outcome, efficient, pareto};
 
 /// Why a plot could not be drawn.

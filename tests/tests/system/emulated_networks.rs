@@ -245,3 +245,45 @@ fn what_is_wrong_with_a_network_is_said_with_its_place() {
         assert!(found.contains("scenario.toml"), "{found}");
     }
 }
+
+/// What `tenure emulate --plot` leaves in a folder, and what it says on standard error.
+fn plotted(field: &str, overrides: &[&str]) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("scenario.toml");
+    fs::write(&path, FEW).expect("a file");
+    let (scenario, out) = (path.display().to_string(), folder.path().display().to_string());
+    let mut args = vec!["emulate", &scenario, "--out", &out, "--plot", field];
+    args.extend(overrides.iter().flat_map(|set| ["--set", set]));
+    let output = run(&args);
+    let svg = fs::read_to_string(folder.path().join(format!("{field}.svg"))).unwrap_or_default();
+    (output.status.code(), svg, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_field_of_a_network_is_plotted_against_what_is_swept() {
+    let sweep = [
+        "horizon=1h",
+        "sweep.network.brokers=[6, 8, 12]",
+        "sweep.network.shape=[\"tree\", \"mesh\"]",
+        "network.fan-out=3",
+    ];
+    let (code, svg, said) = plotted("messages_per_request.mean", &sweep);
+    assert_eq!(code, Some(0), "{said}");
+    for word in ["messages_per_request.mean", "network.brokers", "network.shape = tree", "mesh"] {
+        assert!(svg.contains(word), "no {word}");
+    }
+    // One for each run, one for each label.
+    assert_eq!(svg.matches("<circle").count(), 6 + 2, "{svg}");
+}
+
+#[test]
+fn a_plot_of_no_number_or_without_a_sweep_is_refused() {
+    let sweep = ["horizon=1h", "sweep.seed=[1, 2]"];
+    let (code, svg, said) = plotted("messages_per_request", &sweep);
+    assert_eq!((code, svg.as_str()), (Some(2), ""), "{said}");
+    assert!(said.contains("no number `messages_per_request`"), "{said}");
+    assert!(said.contains("did you mean `messages_per_request."), "{said}");
+    let (code, svg, said) = plotted("facts", &["horizon=1h"]);
+    assert_eq!((code, svg.as_str()), (Some(2), ""), "{said}");
+    assert!(said.contains("sweeps none"), "{said}");
+}

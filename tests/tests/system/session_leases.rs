@@ -185,10 +185,17 @@ fn a_session_of_a_process_ends_with_it() {
         (shown["units"].as_u64(), shown["leases"].as_array().map(Vec::len)),
         (Some(2), Some(2))
     );
+    let table = deployment.tenure(&format!("session show {session}"));
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.starts_with(&format!("session    {session}\n")), "{table}");
     holder.kill().expect("a process");
     ended(&mut holder);
     all_back(&deployment);
 
+    // As `session=$(tenure session open)` takes it.
+    let named = deployment.tenure("session open");
+    let named = String::from_utf8_lossy(&named.stdout).into_owned();
+    assert!(named.starts_with("session-") && named.lines().count() == 1, "{named}");
     let none = deployment.tenure("session open --pid 999999999");
     assert_eq!(none.status.code(), Some(3), "{}", stderr(&none));
     let unknown = deployment.tenure("lease request 1 --for 10m --slice session-0123456789abcdef");

@@ -14,7 +14,7 @@ use tenure_node::api::moment::Moment;
 use tenure_node::api::{LeaseName, LeaseRequest, LeaseView, Request, SessionRequest, SessionView};
 
 use self::retain::Retained;
-use super::args::{Endpoint, Lasting, lasting, property};
+use super::args::{Endpoint, Lasting, Output, lasting, property};
 use super::demand::demand;
 use super::{ask, connect, lease, print};
 use crate::Console;
@@ -168,15 +168,18 @@ pub(crate) fn session(command: &SessionCommand, console: &mut Console<'_>) -> Re
             let request = Request::Session { session: session.clone() };
             let shown: SessionView = ask(&endpoint.data, &request)?;
             let leases = shown.leases.join(" ");
-            let facts = format!(
-                "session    {}\nmanager    {}\nheld by    {}\nunits      {}\nleases     {}\n",
-                shown.session,
-                shown.manager,
-                shown.held_by,
-                shown.units,
-                if leases.is_empty() { "-" } else { &leases },
-            );
-            print::one(&shown, std::slice::from_ref(&shown), endpoint.output, &facts, console)
+            if endpoint.output == Output::Table {
+                return Ok(writeln!(
+                    console.out,
+                    "session    {}\nmanager    {}\nheld by    {}\nunits      {}\nleases     {}",
+                    shown.session,
+                    shown.manager,
+                    shown.held_by,
+                    shown.units,
+                    if leases.is_empty() { "-" } else { &leases },
+                )?);
+            }
+            print::one(&shown, std::slice::from_ref(&shown), endpoint.output, "", console)
         }
         SessionCommand::Close { endpoint, session } => {
             let request = Request::CloseSession { session: session.clone() };
@@ -191,8 +194,10 @@ fn open(args: &OpenArgs, console: &mut Console<'_>) -> Result<(), Error> {
     let pid = args.pid.or_else(parent);
     let request = Request::OpenSession(args.opened.request(None, pid));
     let opened: SessionView = ask(&args.endpoint.data, &request)?;
-    let name = format!("{}\n", opened.session);
-    print::one(&opened, std::slice::from_ref(&opened), args.endpoint.output, &name, console)
+    if args.endpoint.output == Output::Table {
+        return Ok(writeln!(console.out, "{}", opened.session)?);
+    }
+    print::one(&opened, std::slice::from_ref(&opened), args.endpoint.output, "", console)
 }
 
 /// Gets units for a session; if there are none, it ends.
