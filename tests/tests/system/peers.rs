@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use tenure_wait::{DEADLINE, eventually};
 
 use crate::deployment::{Deployment, stderr};
-use crate::network::free;
+use crate::network::{free, key, peer};
 
 /// A process with these tables that takes connections, and knows nobody.
 fn listening(tables: &str) -> Deployment {
@@ -161,6 +161,20 @@ fn labs_at_work_get_a_common_master_by_two_lines_and_lose_no_lease() {
     campus.json("lease close 1 --wait");
     first.json("broker unshare lab-a campus --wait --timeout 1m");
     assert_eq!(first.json("lease list")[0]["state"], "active");
+}
+
+#[test]
+fn a_guest_finds_a_site_by_its_ticket_that_knows_the_guest_as_a_peer() {
+    let (at_lab, at_guest, address) = (folder(), folder(), free());
+    let [lab, guest] = [(&at_lab, "lab"), (&at_guest, "guest")].map(|(at, name)| key(at, name));
+    let known = peer("guest", "service-manager", &guest, None);
+    let lab_config =
+        format!("listen = \"{address}\"\n[broker.lab]\n[site.boards]\nunits = 1\n{known}");
+    let of_guest =
+        format!("[service-manager.guest]\n{}", peer("lab", "broker", &lab, Some(&address)));
+    let _lab = Deployment::of(&lab_config, at_lab);
+    let guest = Deployment::of(&of_guest, at_guest);
+    guest.json("lease request 1 --for 10m --wait --timeout 30s");
 }
 
 #[test]

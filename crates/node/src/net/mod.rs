@@ -46,7 +46,7 @@ use self::relay::Relays;
 use self::session::{Ends, Item};
 use crate::clock::Clock;
 use crate::metrics::RefusedConnections;
-use crate::transport::{Exchange, Greeting, Packet, Transport};
+use crate::transport::{Exchange, Greeting, GreetingKind, Packet, Transport};
 
 pub use self::hub::LocalActor;
 pub use self::lane::{Known, Standing};
@@ -297,9 +297,10 @@ impl Transport for Network {
             return self.local.greet(greeting);
         }
         let ends = Ends { here: greeting.from, there: greeting.to };
-        // Who is known by a pass alone is not heard, and never answers.
+        // Who is known by a pass alone never answers. But it may ask, where the actor here is a peer of it.
         let peer = |lane: &Lane| matches!(lane.known, Known::Configured | Known::Joined);
-        self.hub.lane(ends).is_some_and(|lane| peer(&lane))
+        let answers = matches!(greeting.says, GreetingKind::Watermarks(_));
+        self.hub.lane(ends).is_some_and(|lane| answers || peer(&lane))
             && self.hub.say(ends, Item::Greeting(greeting.says))
     }
 
