@@ -195,7 +195,7 @@ fn a_campus_that_pauses_sells_nothing_of_a_lab_that_is_down_until_it_is_back() {
     borrowed("live", false);
     lab.end("-KILL");
     borrowed("silent", true);
-    refused(&campus, "lease request 2 node --for 10m --wait --timeout 20s", 75, "busy");
+    refused(&campus, "lease request 2 node --for 10m --wait --timeout 20s", 75, "1 are free");
     campus.json("lease request 1 node --for 10m --wait");
     lab.restart_up();
     borrowed("live", false);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tenure_core::actor::Role;
 use tenure_core::driver::UnitId;
 use tenure_core::mapper::prefer::PREFERRED;
+use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Expr, SITE};
 use tenure_core::model::slice::RequestId;
@@ -22,8 +23,9 @@ impl AppState {
     /// Puts what a request says of other leases into its demand and its configuration.
     pub(super) async fn place(&self, request: &mut LeaseRequest) -> ApiResult<()> {
         if let Some(lease) = request.with.take() {
-            let sites = sites(&self.named(&lease).await?);
-            let [site] = &Vec::from_iter(sites)[..] else {
+            self.named(&lease).await?;
+            let had = self.had(&lease).await?;
+            let [site] = &Vec::from_iter(had.sites)[..] else {
                 let message = format!("lease {lease} is not of one site");
                 return Err(ApiError::new(Code::Usage, message).help("name one of its parts"));
             };
@@ -42,18 +44,17 @@ impl AppState {
         if request.demand.is_empty() {
             request.demand = same(&leases);
         }
-        let sites = Vec::from_iter(sites(&leases));
+        let Had { sites, units } = self.had(lease).await?;
         if sites.is_empty() {
             let message = format!("lease {lease} has had no units");
             return Err(ApiError::new(Code::Usage, message).help("name one that was granted"));
         }
         let wanted = read(&request.demand)?;
-        let there = at(&wanted, &sites)?;
+        let there = at(&wanted, &Vec::from_iter(sites))?;
         let alternatives = there.alternatives().iter().chain(wanted.alternatives());
         let either = Demand::new(alternatives.cloned().collect::<Vec<_>>());
         request.demand = either.map_err(|error| wrong(error.to_string()))?.to_string();
 
-        let units = self.units_had(lease).await?;
         let units: Vec<String> = units.iter().map(ToString::to_string).collect();
         let mut all: Vec<(Name, String)> = request
             .configuration
@@ -66,8 +67,8 @@ impl AppState {
         Ok(())
     }
 
-    /// The units that a lease has, or had, by the journal of its service manager.
-    async fn units_had(&self, lease: &LeaseName) -> ApiResult<BTreeSet<UnitId>> {
+    /// What a lease has, or had, by the journal of its service manager: of one that is over nothing else is known.
+    async fn had(&self, lease: &LeaseName) -> ApiResult<Had> {
         let manager = self.manager_of(lease).await?;
         let origin = self.actor(Role::ServiceManager, &manager)?.info().id;
         let (path, request) = (self.journal(&manager), RequestId { origin, number: lease.number });
@@ -77,21 +78,41 @@ impl AppState {
         // The disk takes its time, and others ask meanwhile.
         let facts = spawn_blocking(move || Reader::open(&path)?.about(request)).await;
         let facts = facts.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-        Ok(facts.iter().flat_map(|(_, entry)| units_of(entry, lease)).collect())
+        let mut had = Had::default();
+        for (_, entry) in &facts {
+            had.sites.extend(sites_of(entry, lease).into_iter().map(|site| self.name(site)));
+            had.units.extend(units_of(entry, lease));
+        }
+        Ok(had)
     }
+}
+
+/// What a lease has, or had.
+#[derive(Default)]
+struct Had {
+    /// The names of its sites.
+    sites: BTreeSet<String>,
+    units: BTreeSet<UnitId>,
+}
+
+fn is_of(name: &LeaseName, number: u64, part: usize) -> bool {
+    name.number == number && name.part.is_none_or(|named| usize::from(named) == part)
+}
+
+/// The sites of a lease by a fact: the tickets of a request become its parts, in their order.
+fn sites_of(entry: &Entry, name: &LeaseName) -> Vec<ActorId> {
+    let Fact::ServiceManager(F::Granted(fact)) = &entry.fact else { return Vec::new() };
+    let tickets = fact.tickets.iter().enumerate();
+    let tickets = tickets.filter(|(part, _)| is_of(name, fact.number, *part));
+    tickets.map(|(_, (_, ticket))| ticket.site()).collect()
 }
 
 /// The units that a lease got by a fact.
 fn units_of(entry: &Entry, name: &LeaseName) -> Vec<UnitId> {
     let Fact::ServiceManager(F::Leased(fact)) = &entry.fact else { return Vec::new() };
-    let is_named =
-        fact.lease.number == name.number && name.part.is_none_or(|part| part == fact.lease.part);
+    let is_named = is_of(name, fact.lease.number, fact.lease.part.into());
     let units = fact.units.iter().filter(|_| is_named);
     units.map(|unit| unit.unit).collect()
-}
-
-fn sites(leases: &[LeaseView]) -> BTreeSet<String> {
-    leases.iter().filter_map(|lease| lease.site.clone()).collect()
 }
 
 /// As many units of the same types.
