@@ -15,7 +15,6 @@ mod common;
 mod handle;
 mod hold;
 mod hosts;
-pub mod lenders;
 mod reclaim;
 mod revise;
 pub mod machine;
@@ -95,8 +94,6 @@ pub struct Broker {
     search: Search,
     /// What it and other brokers tell each other of themselves.
     adverts: Adverts,
-    /// Whether it sells nothing that others have lent while these are silent.
-    pauses: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -270,7 +267,6 @@ impl Broker {
             reach: Reach::default(),
             search: Search::default(),
             adverts: Adverts::default(),
-            pauses: false,
         }
     }
 
