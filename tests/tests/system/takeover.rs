@@ -106,8 +106,11 @@ fn session(deployment: &Deployment) -> Value {
     sessions[0].clone()
 }
 
+/// A lease with its state, and its units with their epochs and uses.
+type LeaseSeen = (String, String, Vec<(String, u64, String)>);
+
 /// Every lease with its units, their epochs and their processes.
-fn leases(deployment: &Deployment) -> Vec<(String, String, Vec<(String, u64, String)>)> {
+fn leases(deployment: &Deployment) -> Vec<LeaseSeen> {
     let leases = deployment.json("lease list");
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let leases = leases.as_array().expect("a list").iter();

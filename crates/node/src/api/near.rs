@@ -30,7 +30,7 @@ impl AppState {
                 return Err(ApiError::new(Code::Usage, message).help("name one of its parts"));
             };
             let demand = read(&request.demand)?;
-            request.demand = at(&demand, &[site.clone()])?.to_string();
+            request.demand = at(&demand, std::slice::from_ref(site))?.to_string();
         }
         if let Some(lease) = request.again.take() {
             self.ask_again(request, &lease).await?;
