@@ -74,7 +74,7 @@ pub enum StockKind {
 }
 
 impl RawStock {
-    /// How many units it says there are: its number, or as many as have names, or [`MINTED`].
+    /// How many units it says there are: its number, or as many as have names, or 1,000 if they are minted.
     pub fn stated(&self) -> Option<u32> {
         let named = (!self.named.is_empty()).then(|| count(self.named.len()));
         let stated = self.units.as_ref().map(|units| *units.get_ref()).or(named);
