@@ -2,7 +2,7 @@
 
 use tenure_config::Profiles;
 use tenure_expr::{Demand, Expr, ParseError};
-use tenure_node::api::demand;
+use tenure_node::api::{LeaseName, demand};
 
 use crate::error::Error;
 
@@ -22,6 +22,21 @@ pub(super) fn demand(words: &[String], condition: Option<&str>) -> Result<Demand
     // Its profiles are known where it is asked.
     demand::items(&demand, &Profiles::new()).map_err(Error::Wrong)?;
     Ok(demand)
+}
+
+/// The demand of a request in words; none if a lease is to be had again, and no words say what of it.
+///
+/// # Errors
+/// As [`demand`].
+pub(super) fn demand_or_again(
+    words: &[String],
+    condition: Option<&str>,
+    again: Option<&LeaseName>,
+) -> Result<String, Error> {
+    match (words, condition, again) {
+        ([], None, Some(_)) => Ok(String::new()),
+        (words, condition, _) => Ok(demand(words, condition)?.to_string()),
+    }
 }
 
 /// The words as one text. Units alone are those of nodes.
@@ -45,10 +60,7 @@ fn narrowed(demand: &Demand, source: &str) -> Result<Demand, Error> {
                 .to_owned(),
         ));
     };
-    item.condition = Some(match &item.condition {
-        Some(before) => before.and(&condition).map_err(|error| Error::Wrong(error.to_string()))?,
-        None => condition,
-    });
+    demand::narrow(item, &condition).map_err(|error| Error::Wrong(error.to_string()))?;
     Demand::new(alternatives).map_err(|bad| Error::Wrong(bad.to_string()))
 }
 

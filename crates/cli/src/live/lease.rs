@@ -18,7 +18,7 @@ use super::actors::{with_probe, with_quantity};
 use super::args::{
     Change, Endpoint, LeaseCommand, OnTimeout, Output, RequestArgs, ReviseArgs, UnitsBy, WaitArgs,
 };
-use super::demand::demand;
+use super::demand::{demand, demand_or_again};
 use super::experiment::{self, Wanted};
 use super::interrupt::Interrupt;
 use super::{
@@ -159,10 +159,7 @@ fn wanted(args: &RequestArgs) -> Result<Wanted, Error> {
         return Err(Error::Wrong("say how long: `--for 1h`".to_owned()));
     };
     Ok(Wanted {
-        demand: match (&args.demand[..], &args.condition) {
-            ([], None) if args.again.is_some() => String::new(),
-            (words, condition) => demand(words, condition.as_deref())?.to_string(),
-        },
+        demand: demand_or_again(&args.demand, args.condition.as_deref(), args.again.as_ref())?,
         duration,
         start: args.at,
         latest: args.by,

@@ -15,7 +15,7 @@ use tenure_node::api::{LeaseName, LeaseRequest, LeaseView, Request, SessionReque
 
 use self::retain::Retained;
 use super::args::{Endpoint, Lasting, Output, lasting, property};
-use super::demand::demand;
+use super::demand::demand_or_again;
 use super::{ask, connect, lease, print};
 use crate::Console;
 use crate::error::Error;
@@ -231,10 +231,8 @@ fn got(endpoint: &Endpoint, request: Request, wanted: &Wanted) -> Result<Vec<Lea
 }
 
 fn request((session, name): (&Name, Option<&Name>), wanted: &Wanted) -> Result<Request, Error> {
-    let demand = match (&wanted.demand[..], &wanted.condition) {
-        ([], None) if wanted.again.is_some() => String::new(),
-        (words, condition) => demand(words, condition.as_deref())?.to_string(),
-    };
+    let Wanted { demand, condition, again, .. } = wanted;
+    let demand = demand_or_again(demand, condition.as_deref(), again.as_ref())?;
     let configuration = wanted.property.iter().cloned().collect::<BTreeMap<_, _>>();
     let request = LeaseRequest {
         broker: wanted.broker.clone(),

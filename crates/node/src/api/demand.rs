@@ -8,7 +8,7 @@ use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Constraints, Expr};
 use tenure_core::model::time::Span;
 use tenure_core::wire::request::{Item, MAX_ITEMS};
-use tenure_expr::{Demand, demand};
+use tenure_expr::{Demand, ParseError, demand};
 
 /// The items of a request that asks for what `demand` says, of units of types or of profiles.
 ///
@@ -29,6 +29,18 @@ pub fn items(demand: &Demand, profiles: &Profiles) -> Result<Vec<Item>, String> 
         return Err(format!("a request has at most {MAX_ITEMS} items, not {}", items.len()));
     }
     Ok(items)
+}
+
+/// Adds to an item what must hold of its units beside what must already.
+///
+/// # Errors
+/// If both together exceed what an expression may be.
+pub fn narrow(item: &mut demand::Item, condition: &Expr) -> Result<(), ParseError> {
+    item.condition = Some(match &item.condition {
+        Some(before) => before.and(condition)?,
+        None => condition.clone(),
+    });
+    Ok(())
 }
 
 fn item(wanted: &demand::Item, profiles: &Profiles) -> Result<Item, String> {

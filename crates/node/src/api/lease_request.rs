@@ -1,6 +1,7 @@
 //! Lease requests of users, made idempotent by their ids.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use tenure_config::Profiles;
 use tenure_core::actor::Role;
@@ -30,7 +31,7 @@ use super::attempt::Several;
 use super::server::AppState;
 use super::view::LeaseView;
 use super::{ApiError, Code, LeaseName, LeaseRequest, LinkRequest, ReviseRequest, demand};
-use crate::journal::{JournalError, REQUEST_KEY, Reader};
+use crate::journal::{REQUEST_KEY, Reader};
 
 /// The request properties that carry the earliest and the latest start as they were named, of a request with
 /// an id.
@@ -464,14 +465,9 @@ struct Made {
 impl Made {
     /// Looks an id up in the journal of a service manager, however long that is.
     async fn under(app: &AppState, manager: &Name, id: &str) -> Result<Option<Self>, ApiError> {
-        let (path, key) = (app.journal(manager), id.to_owned());
-        let failed = |error: &dyn std::fmt::Display| {
-            ApiError::new(Code::Failed, format!("the journal of {manager}: {error}"))
-        };
-        // The disk takes its time, and others ask meanwhile.
-        let read = tokio::task::spawn_blocking(move || Reader::open(&path)?.request(&key));
-        let facts: Result<_, JournalError> = read.await.map_err(|error| failed(&error))?;
-        let facts = facts.map_err(|error| failed(&error))?;
+        let key = id.to_owned();
+        let read = move |path: &Path| Reader::open(path)?.request(&key);
+        let facts = app.read_journal(manager, read).await?;
         Ok(Self::of(&facts, app.config().margin.times(2)))
     }
 

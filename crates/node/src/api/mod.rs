@@ -60,7 +60,7 @@ mod watch;
 mod lease_request;
 mod why;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -751,6 +751,16 @@ pub struct LeaseRequest {
 }
 
 impl LeaseRequest {
+    /// Sets a property for the site's driver.
+    fn configure(&mut self, key: &'static str, value: String) -> Result<(), ApiError> {
+        let mut all: BTreeMap<Name, String> = std::mem::take(&mut self.configuration).into();
+        all.insert(Name::literal(key), value);
+        let configuration = Properties::try_from(all);
+        self.configuration = configuration
+            .map_err(|error| ApiError::new(Code::Usage, format!("the properties: {error}")))?;
+        Ok(())
+    }
+
     /// A request for units of a slice, from now on, for so long, without any condition.
     pub fn new(slice: Name, demand: String, duration: Span) -> Self {
         Self {

@@ -1,22 +1,21 @@
 //! Requests that name a lease: for units beside it, or for its own units again.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use tenure_core::actor::Role;
 use tenure_core::driver::UnitId;
 use tenure_core::mapper::prefer::PREFERRED;
 use tenure_core::model::identity::ActorId;
-use tenure_core::model::name::Name;
 use tenure_core::model::resource::{Expr, SITE};
 use tenure_core::model::slice::RequestId;
 use tenure_core::runtime::{Entry, Fact};
 use tenure_core::service_manager::facts::Fact as F;
 use tenure_expr::Demand;
-use tokio::task::spawn_blocking;
 
 use super::server::{ApiResult, AppState};
 use super::view::LeaseView;
-use super::{ApiError, Code, LeaseName, LeaseRequest};
+use super::{ApiError, Code, LeaseName, LeaseRequest, demand};
 use crate::journal::Reader;
 
 impl AppState {
@@ -26,8 +25,9 @@ impl AppState {
             self.named(&lease).await?;
             let had = self.had(&lease).await?;
             let [site] = &Vec::from_iter(had.sites)[..] else {
-                let message = format!("lease {lease} is not of one site");
-                return Err(ApiError::new(Code::Usage, message).help("name one of its parts"));
+                let message = format!("lease {lease} is not, or not yet, of one site");
+                let help = "name one of its parts, once it is granted";
+                return Err(ApiError::new(Code::Usage, message).help(help));
             };
             let demand = read(&request.demand)?;
             request.demand = at(&demand, std::slice::from_ref(site))?.to_string();
@@ -56,28 +56,16 @@ impl AppState {
         request.demand = either.map_err(|error| wrong(error.to_string()))?.to_string();
 
         let units: Vec<String> = units.iter().map(ToString::to_string).collect();
-        let mut all: Vec<(Name, String)> = request
-            .configuration
-            .iter()
-            .map(|(key, value)| (key.clone(), value.to_owned()))
-            .collect();
-        all.push((Name::literal(PREFERRED), units.join(" ")));
-        let all = all.into_iter().collect::<std::collections::BTreeMap<_, _>>();
-        request.configuration = all.try_into().map_err(|error| wrong(format!("{error}")))?;
-        Ok(())
+        request.configure(PREFERRED, units.join(" "))
     }
 
     /// What a lease has, or had, by the journal of its service manager: of one that is over nothing else is known.
     async fn had(&self, lease: &LeaseName) -> ApiResult<Had> {
         let manager = self.manager_of(lease).await?;
         let origin = self.actor(Role::ServiceManager, &manager)?.info().id;
-        let (path, request) = (self.journal(&manager), RequestId { origin, number: lease.number });
-        let failed = |cause: &dyn std::fmt::Display| {
-            ApiError::new(Code::Failed, format!("the journal of {manager}: {cause}"))
-        };
-        // The disk takes its time, and others ask meanwhile.
-        let facts = spawn_blocking(move || Reader::open(&path)?.about(request)).await;
-        let facts = facts.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+        let request = RequestId { origin, number: lease.number };
+        let read = move |path: &Path| Reader::open(path)?.about(request);
+        let facts = self.read_journal(&manager, read).await?;
         let mut had = Had::default();
         for (_, entry) in &facts {
             had.sites.extend(sites_of(entry, lease).into_iter().map(|site| self.name(site)));
@@ -133,10 +121,7 @@ fn at(demand: &Demand, sites: &[String]) -> ApiResult<Demand> {
     let mut alternatives = demand.alternatives().to_vec();
     let bundles = alternatives.iter_mut().flat_map(|alternative| &mut alternative.bundles);
     for item in bundles.flat_map(|bundle| &mut bundle.items) {
-        item.condition = Some(match &item.condition {
-            Some(before) => before.and(&condition).map_err(|error| wrong(error.to_string()))?,
-            None => condition.clone(),
-        });
+        demand::narrow(item, &condition).map_err(|error| wrong(error.to_string()))?;
     }
     Demand::new(alternatives).map_err(|error| wrong(error.to_string()))
 }

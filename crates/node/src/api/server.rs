@@ -1,7 +1,7 @@
 //! The answers to requests.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,6 +35,7 @@ use crate::config::Config;
 use crate::deployment::Running;
 use crate::driver::how_processes_are_kept;
 use crate::host::{Handle, HostError};
+use crate::journal::JournalError;
 use crate::metrics::Metrics;
 use crate::net::{Connection, Network};
 
@@ -133,6 +134,20 @@ impl AppState {
     /// The journal of an actor.
     pub(super) fn journal(&self, name: &Name) -> PathBuf {
         self.data.join("journals").join(format!("{name}.db"))
+    }
+
+    /// Reads the journal of an actor, while others are served.
+    pub(super) async fn read_journal<T: Send + 'static>(
+        &self,
+        name: &Name,
+        read: impl FnOnce(&Path) -> Result<T, JournalError> + Send + 'static,
+    ) -> ApiResult<T> {
+        let path = self.journal(name);
+        let failed = |cause: &dyn std::fmt::Display| {
+            ApiError::new(Code::Failed, format!("the journal of {name}: {cause}"))
+        };
+        let read = tokio::task::spawn_blocking(move || read(&path)).await;
+        read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
     }
 
     pub(super) fn network(&self) -> Option<&Network> {

@@ -464,15 +464,7 @@ impl AppState {
             return Err(ApiError::new(Code::Usage, message).help("leave --as out"));
         }
         request.manager = Some(manager.clone());
-        let mut all: BTreeMap<Name, String> = request
-            .configuration
-            .iter()
-            .map(|(key, value)| (key.clone(), value.to_owned()))
-            .collect();
-        all.insert(Name::literal(KEEP_ALIVE), keep_alive.to_string());
-        request.configuration = all
-            .try_into()
-            .map_err(|error| ApiError::new(Code::Usage, format!("the properties: {error}")))?;
+        request.configure(KEEP_ALIVE, keep_alive.to_string())?;
         Ok(Some((manager, request.slice.clone())))
     }
 }

@@ -173,7 +173,7 @@ pub struct ServiceManager {
     pub demand: Option<Demand>,
     /// The users who may have it plan packages, by name or number; all who may use the control API unless set.
     pub planners: Option<Vec<String>>,
-    /// How many sessions may be open at a time; as many as there are unless set.
+    /// How many sessions may be open at a time; any number unless set.
     pub sessions: Option<usize>,
     /// Slices whose nodes plans of other slices may use, each with those.
     pub shared_slices: BTreeMap<Name, BTreeSet<Name>>,

@@ -12,7 +12,6 @@ use tenure_core::broker::facts as broker;
 use tenure_core::broker::orders::UnitOrder;
 use tenure_core::driver::{Epoch, Step, UnitId};
 use tenure_core::model::identity::ActorId;
-use tenure_core::model::name::Name;
 use tenure_core::model::slice::{LeaseId, RequestId};
 use tenure_core::model::time::Time;
 use tenure_core::runtime::{Entry, Fact};
@@ -27,9 +26,9 @@ use tenure_core::wire::portion::PortionOutcome;
 use tenure_core::wire::recall::Notice;
 use tenure_core::wire::request::Request;
 
+use super::super::ApiError;
 use super::super::server::AppState;
 use super::super::view;
-use super::super::{ApiError, Code};
 use crate::host::request_trace::RequestTrace;
 use crate::journal::{FailedStep, FailedUnits, JournalError, Reader};
 use crate::subject::step;
@@ -95,7 +94,8 @@ pub(super) async fn history(
     let Some(handle) = app.handle_of(actor) else { return Ok(RequestHistory::default()) };
     let name = handle.info().name.clone();
     let reader = name.to_string();
-    reading(app, &name, move |path| read(path, &reader, actor, (origin, part), &positions)).await
+    app.read_journal(&name, move |path| read(path, &reader, actor, (origin, part), &positions))
+        .await
 }
 
 fn read(
@@ -138,7 +138,7 @@ pub(super) async fn failures(
     units: Vec<UnitId>,
 ) -> Result<BTreeMap<UnitId, Failure>, ApiError> {
     let Some(handle) = app.handle_of(site) else { return Ok(BTreeMap::new()) };
-    reading(app, &handle.info().name, move |path| {
+    app.read_journal(&handle.info().name, move |path| {
         Ok(failed(Reader::open(path)?.failed_steps(FailedUnits::Of(&units))?))
     })
     .await
@@ -152,20 +152,6 @@ fn failed(steps: BTreeMap<UnitId, FailedStep>) -> BTreeMap<UnitId, Failure> {
         Some((unit, Failure { step, epoch, error, position, at, times }))
     };
     steps.into_iter().filter_map(view).collect()
-}
-
-/// Reads a journal, while others are served.
-async fn reading<T: Send + 'static>(
-    app: &AppState,
-    name: &Name,
-    read: impl FnOnce(&Path) -> Result<T, JournalError> + Send + 'static,
-) -> Result<T, ApiError> {
-    let path = app.journal(name);
-    let failed = |cause: &dyn std::fmt::Display| {
-        ApiError::new(Code::Failed, format!("the journal of {name}: {cause}"))
-    };
-    let read = tokio::task::spawn_blocking(move || read(&path)).await;
-    read.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
 }
 
 impl RequestHistory {
