@@ -350,7 +350,7 @@ fn listen_on(
 fn socket_for_peers(running: &Running, from_systemd: bool) -> Option<Peers> {
     let listener = running.network().and_then(Network::listener)?;
     let cloned = listener.try_clone();
-    let failed = |error: &io::Error| warn!("the socket for peers is opened anew: {error}");
+    let failed = |error: &io::Error| warn!("the socket for peers is opened again: {error}");
     Some(Peers { socket: cloned.inspect_err(failed).ok()?, from_systemd })
 }
 

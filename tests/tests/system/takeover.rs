@@ -231,7 +231,7 @@ fn who_watches_leases_hears_of_them_from_the_process_that_took_over() {
     };
     until("guest/1.0");
     replace(&mut deployment, port);
-    // It begins anew.
+    // It starts again.
     until("guest/1.0");
     deployment.json("lease request 1 node --for 1h --wait");
     until("guest/2.0");

@@ -11,14 +11,14 @@ use tenure_core::service_manager::mapper::Ask;
 use crate::common::world::{Scene, World};
 use crate::common::{GUEST, HOUR, RIVAL, ask_for, properties};
 
-/// A site with six units, at which guests may have wishes.
+/// A site with six units, at which guests may prefer units.
 fn world() -> World {
     let site_mapper = || Box::new(Preferring(Box::new(FirstFit {}))) as Box<_>;
     Scene { stock: 6, site_mapper, ..Scene::default() }.open()
 }
 
 /// A lease of so many units by a guest that would rather have these.
-fn wish(world: &mut World, who: u8, count: u32, preferred: &str) -> LeaseId {
+fn prefer(world: &mut World, who: u8, count: u32, preferred: &str) -> LeaseId {
     let configuration = properties(PREFERRED, preferred);
     world.ask(who, Ask { configuration, ..ask_for(count, 0, HOUR) })
 }
@@ -35,24 +35,24 @@ fn ids<const N: usize>(numbers: [u32; N]) -> BTreeSet<UnitId> {
 #[test]
 fn preferred_units_are_had_where_they_are_free_and_as_many_as_ever() {
     let mut world = world();
-    let first = wish(&mut world, GUEST, 2, "u4 u1");
+    let first = prefer(&mut world, GUEST, 2, "u4 u1");
     assert_eq!(units(&world, GUEST, first), ids([1, 4]));
-    let taken = wish(&mut world, RIVAL, 2, "u4 u5");
+    let taken = prefer(&mut world, RIVAL, 2, "u4 u5");
     assert_eq!(units(&world, RIVAL, taken), ids([0, 5]), "one is taken");
 }
 
 #[test]
 fn words_that_name_no_unit_are_passed_over() {
     let mut world = world();
-    let lease = wish(&mut world, GUEST, 2, "u99 3 ux u u3 u3 north/u5");
+    let lease = prefer(&mut world, GUEST, 2, "u99 3 ux u u3 u3 north/u5");
     assert_eq!(units(&world, GUEST, lease), ids([0, 3]));
-    let none = wish(&mut world, RIVAL, 1, "");
+    let none = prefer(&mut world, RIVAL, 1, "");
     assert_eq!(units(&world, RIVAL, none), ids([1]));
 }
 
 #[test]
 fn fewer_units_than_are_preferred_are_the_first_ones_named() {
     let mut world = world();
-    let lease = wish(&mut world, GUEST, 1, "u5 u4 u3");
+    let lease = prefer(&mut world, GUEST, 1, "u5 u4 u3");
     assert_eq!(units(&world, GUEST, lease), ids([5]));
 }

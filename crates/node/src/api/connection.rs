@@ -249,7 +249,7 @@ impl Conversation {
         }
     }
 
-    /// A watch ends when its client disconnects. One that is passed on begins anew.
+    /// A watch ends when its client disconnects. One that is passed on starts again.
     async fn watch(mut self, what: Standing) -> io::Result<()> {
         let watch = async {
             match what.clone() {

@@ -122,10 +122,10 @@ impl TakeoverError {
                 "set `listen` to an address of this machine that no other program has".to_owned(),
             ),
             Self::Broken(_) | Self::Unusable(_) => Some(
-                "it runs on unless its log says otherwise; stop it and start anew to replace it"
+                "it runs on unless its log says otherwise; stop it and start it again to replace it"
                     .to_owned(),
             ),
-            Self::StaysOn { pid } => Some(format!("kill process {pid}, and start anew")),
+            Self::StaysOn { pid } => Some(format!("kill process {pid}, and start again")),
         }
     }
 }
