@@ -27,6 +27,17 @@ pub struct RawBrokerPeer {
     pub accept: Option<RawAccepted>,
 }
 
+/// What a broker does with units that are lent to it while their lender is not heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnSilence {
+    /// It sells them: signed rights stay valid.
+    #[default]
+    Sell,
+    /// It sells none of them until it hears from the lender.
+    Pause,
+}
+
 /// How far requests are passed on.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -21,7 +21,9 @@ use thiserror::Error;
 pub use document::{Files, RawPoint, Sources, points, points_of, read, text_of_first};
 pub use each::{EACH, by_actor};
 pub use error::{ConfigError, Place, in_plain_words, suggestion};
-pub use forwarding::{BrokerPeers, RawAccepted, RawBrokerPeer, RawReach, advertise, broker_peers};
+pub use forwarding::{
+    BrokerPeers, OnSilence, RawAccepted, RawBrokerPeer, RawReach, advertise, broker_peers,
+};
 pub use plugin::{PluginSpec, RawPlugin, RawPlugins};
 pub use profile::{Profile, Profiles, RawProfile, RawProfiles, profiles};
 pub use sharing::{ALL, RawSharing};

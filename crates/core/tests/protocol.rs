@@ -96,6 +96,8 @@ mod reference_site;
 mod preferred;
 #[path = "protocol/leaving.rs"]
 mod leaving;
+#[path = "protocol/lenders.rs"]
+mod lenders;
 #[path = "protocol/redeem_by.rs"]
 mod redeem_by;
 #[path = "protocol/warnings.rs"]

@@ -264,7 +264,7 @@ fn participants(
             let actor = Broker::new(setup).with_quotas(quotas.collect());
             let actor = actor.with_prices(scenario.brokers[name].prices.clone());
             let actor = actor.with_swing(mapper.swing());
-            let actor = with_peers(actor, &scenario.brokers[name], id_of);
+            let actor = with_peers(actor, (name, scenario), id_of);
             (HostedActor::broker(actor, mapper), None)
         }
         Role::ServiceManager => {
@@ -287,14 +287,17 @@ fn participants(
 /// The same broker, with what it does for others.
 fn with_peers(
     actor: Broker,
-    broker: &scenario::Broker,
+    (name, scenario): (&Name, &Scenario),
     id_of: &impl Fn(Role, &Name) -> Option<ActorId>,
 ) -> Broker {
+    let broker = &scenario.brokers[name];
     let id = |name: &Name| id_of(Role::Broker, name);
     let BrokerPeers { sharings, neighbours } = &broker.peers;
+    let actor = actor.with_pauses(broker.pauses);
     let sharings = sharings.iter().filter_map(|(name, sharing)| Some((id(name)?, *sharing)));
     let actor = actor.with_sharings(sharings.collect());
-    if neighbours.is_empty() {
+    // An advert that nobody heeds costs time only.
+    if neighbours.is_empty() && !scenario.brokers.values().any(|of| of.pauses) {
         return actor;
     }
     let neighbours = neighbours.iter().filter_map(|(name, other)| Some((id(name)?, other.clone())));

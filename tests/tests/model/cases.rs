@@ -13,7 +13,7 @@ use tenure_core::wire::recall::Accepts;
 use tenure_core::wire::request::Item;
 use tenure_tests::mutants::Mutant;
 
-use super::participants::{GUEST, RIVAL, kind, units};
+use super::participants::{self, BROKER, FAR, GUEST, RIVAL, kind, units};
 use super::world::Step;
 
 /// A deployment with what may happen in it. Times are in steps of the model's clock.
@@ -26,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) stock: Vec<(u32, u32)>,
     /// How long a delegation lasts, and how long before its end it is renewed.
     pub(crate) delegation: (i64, i64),
+    /// What the two brokers do for each other. Without this there is one broker.
+    pub(crate) network: Option<Network>,
     pub(crate) requests: Vec<PlannedRequest>,
     /// How long before the end a guest starts to leave.
     pub(crate) leave_before: i64,
@@ -120,6 +122,15 @@ impl Budget {
     };
 }
 
+/// What two brokers do for each other. Guests ask the one that has no units of the site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// The other one lends it all units.
+    Share,
+    /// Each passes on to the other what it cannot grant.
+    Forward,
+}
+
 /// The broker's mapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BrokerPolicy {
@@ -159,8 +170,18 @@ pub(crate) enum End {
     InSequence,
 }
 
+impl Case {
+    /// The broker that cuts tickets for guests.
+    pub(crate) fn seller_of_tickets(&self) -> usize {
+        match self.network {
+            Some(Network::Share) => FAR,
+            Some(Network::Forward) | None => BROKER,
+        }
+    }
+}
+
 impl PlannedRequest {
-    pub(crate) fn ask(&self) -> Ask {
+    pub(crate) fn ask(&self, case: &Case) -> Ask {
         let item = |(place, &(wanted, min_units)): (usize, &(u32, u32))| {
             (wanted > 0).then(|| Item {
                 min_units: units(min_units),
@@ -169,7 +190,7 @@ impl PlannedRequest {
             })
         };
         Ask {
-            broker: None,
+            broker: case.network.map(|_| participants::id(FAR)),
             slice: Name::literal("slice"),
             items: self.items.iter().enumerate().filter_map(item).collect(),
             earliest: Time::from_secs(self.window.0),
@@ -200,6 +221,7 @@ impl Default for Case {
             text: "",
             stock: vec![(1, 1)],
             delegation: (1000, 10),
+            network: None,
             requests: vec![planned(GUEST, 11), planned(RIVAL, 14)],
             leave_before: 0,
             skews: vec![[0; 4]],
@@ -253,7 +275,7 @@ fn alone() -> Case {
 /// Everything that is explored.
 pub(crate) fn all() -> Vec<Case> {
     let kinds = [lives(), requests(), parts(), troubles(), recalls(), drivers(), sleepers()];
-    [kinds.concat(), breakdowns(), sequences()].concat()
+    [kinds.concat(), breakdowns(), sequences(), networks()].concat()
 }
 
 /// The ways in which a lease can go.
@@ -558,6 +580,54 @@ pub(crate) fn sequences() -> Vec<Case> {
             trouble_until: 11,
             ends: vec![End::InSequence],
             ..Case::default()
+        },
+    ]
+}
+
+/// Two brokers.
+fn networks() -> Vec<Case> {
+    vec![
+        Case {
+            name: "shared",
+            text: "a broker that sells what another one has lent it; a close at any moment, and a second guest",
+            network: Some(Network::Share),
+            requests: vec![
+                planned(GUEST, 11),
+                PlannedRequest { window: (11, 12), ..planned(RIVAL, 11) },
+            ],
+            until: 15,
+            budget: Budget { closes: 1, ..Budget::NONE },
+            trouble_until: 12,
+            ends: vec![End::SoldAgain],
+            ..Case::default()
+        },
+        Case {
+            name: "shared, crash",
+            text: "the same for one guest, with a crash of any actor",
+            network: Some(Network::Share),
+            budget: Budget { crashes: 1, ..Budget::NONE },
+            from: 10,
+            until: 16,
+            ..alone()
+        },
+        Case {
+            name: "forwarded",
+            text: "two brokers that pass requests on to each other; both guests ask the one without units",
+            network: Some(Network::Forward),
+            until: 15,
+            budget: Budget { closes: 1, ..Budget::NONE },
+            trouble_until: 12,
+            ends: vec![End::BothServed],
+            ..Case::default()
+        },
+        Case {
+            name: "forwarded, crash",
+            text: "the same for one guest, with a crash of any actor",
+            network: Some(Network::Forward),
+            budget: Budget { crashes: 1, ..Budget::NONE },
+            from: 10,
+            until: 16,
+            ..alone()
         },
     ]
 }

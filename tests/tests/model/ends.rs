@@ -5,7 +5,7 @@ use tenure_core::model::time::Span;
 use tenure_core::service_manager::machine::Outcome;
 
 use super::cases::End;
-use super::participants::{BROKER, GUEST, RIVAL, SITE};
+use super::participants::{GUEST, RIVAL, SITE};
 use super::world::{State, World};
 
 /// That an end is reached.
@@ -44,6 +44,7 @@ impl World {
     fn reaches(&self, state: &State, end: End) -> bool {
         let nodes = self.nodes(state);
         let used = |who: usize| !nodes[who].called.is_empty();
+        let seller = self.case.seller_of_tickets();
         let idle = nodes.iter().all(|node| node.summary.is_idle);
         match end {
             End::BothServed => idle && used(GUEST) && used(RIVAL),
@@ -55,12 +56,12 @@ impl World {
             }
             End::SoldAgain => {
                 nodes[GUEST].summary.outcomes.contains(&Outcome::GivenBack)
-                    && nodes[BROKER].summary.words.iter().any(|(_, word)| *word == "Returned")
+                    && nodes[seller].summary.words.iter().any(|(_, word)| *word == "Returned")
                     && nodes[RIVAL].summary.words.iter().any(|(_, word)| *word == "Active")
             }
             End::RecalledAndSold => {
                 nodes[SITE].summary.words.iter().any(|(_, word)| *word == "Closed")
-                    && nodes[BROKER].summary.words.iter().any(|(_, word)| *word == "Returned")
+                    && nodes[seller].summary.words.iter().any(|(_, word)| *word == "Returned")
                     && nodes[RIVAL].summary.words.iter().any(|(_, word)| *word == "Active")
             }
             End::Replaced => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::RwLock;
 
-use super::participants::{BROKER, SITE};
+use super::participants::{ALL, SITE};
 use super::summary::{Key, LeaseStates};
 
 /// A word each of guest, broker and site; `-` for a lease that the actor does not know.
@@ -14,11 +14,11 @@ pub(crate) type Triple = [&'static str; 3];
 pub(crate) struct Joint(RwLock<BTreeSet<Triple>>);
 
 impl Joint {
-    /// Adds the leases of one state, by the state names of all actors.
-    pub(crate) fn see(&self, words: [&LeaseStates; 4]) {
+    /// Adds the leases of one state, by the state names of all actors, of which one sells.
+    pub(crate) fn see(&self, seller: usize, words: [&LeaseStates; ALL]) {
         let all = words.iter().flat_map(|words| words.iter().map(|(key, _)| *key));
         for key in all {
-            let triple = [key.0, BROKER, SITE].map(|who| find(words[who], key));
+            let triple = [key.0, seller, SITE].map(|who| find(words[who], key));
             if !self.0.read().unwrap().contains(&triple) {
                 self.0.write().unwrap().insert(triple);
             }

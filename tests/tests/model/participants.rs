@@ -1,11 +1,14 @@
-//! Who takes part: two guests, a broker and a site, and how each is built.
+//! Who takes part: two guests, a broker and a site, a second broker in some cases, and how each is built.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use tenure_core::actor::{Peer, Role, Setup};
 use tenure_core::broker::Broker;
+use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach};
 use tenure_core::broker::mapper as broker;
 use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::broker::sharing::Sharing;
 use tenure_core::runtime::host::Host;
 use tenure_core::runtime::outbox::RetryPolicy;
 use tenure_core::runtime::{AnyActor, Decision, Input};
@@ -21,7 +24,7 @@ use tenure_core::service_manager::mapper as service_manager;
 use tenure_core::site_authority::mapper::SiteAuthorityMapper as _;
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 
-use super::cases::{BrokerPolicy, Case};
+use super::cases::{BrokerPolicy, Case, Network};
 use super::identity;
 
 /// The places of the actors in a [`World`](super::world::World).
@@ -29,7 +32,11 @@ pub(crate) const GUEST: usize = 0;
 pub(crate) const RIVAL: usize = 1;
 pub(crate) const BROKER: usize = 2;
 pub(crate) const SITE: usize = 3;
-pub(crate) const NAMES: [&str; 4] = ["guest", "rival", "broker", "site"];
+/// A broker that guests ask, and that has units from the other one, in cases with a network.
+pub(crate) const FAR: usize = 4;
+/// How many there are.
+pub(crate) const ALL: usize = 5;
+pub(crate) const NAMES: [&str; ALL] = ["guest", "rival", "broker", "site", "far broker"];
 
 /// The bound on the difference of two clocks: one step of the model's.
 pub(crate) const MARGIN: Span = Span::from_secs(1);
@@ -47,7 +54,7 @@ pub(crate) fn id(who: usize) -> ActorId {
 }
 
 pub(crate) fn who(id: ActorId) -> usize {
-    (GUEST..=SITE).find(|&who| self::id(who) == id).unwrap()
+    (0..ALL).find(|&who| self::id(who) == id).unwrap()
 }
 
 pub(crate) fn units(n: u32) -> NonZeroU32 {
@@ -59,10 +66,16 @@ pub(crate) fn kind(place: usize) -> Name {
     Name::literal(["node", "disk"][place])
 }
 
-fn setup(who: usize) -> Setup {
-    let roles = [Role::ServiceManager, Role::ServiceManager, Role::Broker, Role::SiteAuthority];
+/// How many take part in a case.
+fn count(case: &Case) -> usize {
+    if case.network.is_some() { ALL } else { FAR }
+}
+
+fn setup(who: usize, case: &Case) -> Setup {
+    let (guest, broker) = (Role::ServiceManager, Role::Broker);
+    let roles = [guest, guest, broker, Role::SiteAuthority, broker];
     let peer = |who: usize| Peer { name: Name::literal(NAMES[who]), role: roles[who] };
-    let peers = (GUEST..=SITE).map(|who| (id(who), peer(who))).collect();
+    let peers = (0..count(case)).map(|who| (id(who), peer(who))).collect();
     Setup { name: Name::literal(NAMES[who]), signer: signer(who), margin: MARGIN, peers }
 }
 
@@ -70,11 +83,11 @@ impl Participant {
     /// The actor as it is before its first fact.
     pub(crate) fn build(who: usize, case: &Case) -> Self {
         match who {
-            BROKER => Self(Broker::new(setup(who)).into()),
-            SITE => Self(SiteAuthority::new(setup(who), plan(case)).into()),
+            BROKER | FAR => Self(broker_of(who, case).into()),
+            SITE => Self(SiteAuthority::new(setup(who, case), plan(case)).into()),
             _ => {
                 let leave_before = Span::from_secs(case.leave_before);
-                Self(ServiceManager::new(setup(who), leave_before).into())
+                Self(ServiceManager::new(setup(who, case), leave_before).into())
             }
         }
     }
@@ -130,6 +143,24 @@ impl Participant {
             }
         };
         Some(Input::Decision(decision))
+    }
+}
+
+/// A broker that lends the other one all that it has, or that passes requests on to it as it does in turn.
+fn broker_of(who: usize, case: &Case) -> Broker {
+    let broker = Broker::new(setup(who, case));
+    let other = id(BROKER + FAR - who);
+    match case.network {
+        Some(Network::Share) if who == BROKER => {
+            let term = Span::from_secs(900);
+            let sharing = Sharing { units: None, reserve: 0, notice: Span::from_secs(1), term };
+            broker.with_sharings(BTreeMap::from([(other, sharing)]))
+        }
+        Some(Network::Forward) => {
+            let neighbour = Neighbour { forward: true, accept: Some(Accepted::default()) };
+            broker.with_neighbours(BTreeMap::from([(other, neighbour)]), Reach::default())
+        }
+        Some(Network::Share) | None => broker,
     }
 }
 

@@ -16,7 +16,7 @@ use tenure_core::site_authority::unit;
 use tenure_core::ticket::link::LinkHash;
 
 use super::fact_index::FactIndex;
-use super::participants::{self, GUEST, Participant, RIVAL};
+use super::participants::{self, ALL, GUEST, Participant, RIVAL};
 
 /// The global name of a lease: its guest, the number of its request, and which of the request's tickets.
 pub(crate) type Key = (usize, u64, u16);
@@ -37,7 +37,7 @@ pub(crate) struct Summary {
     /// Whether nothing is going on.
     pub(crate) is_idle: bool,
     /// The messages it has sent, by receiver.
-    pub(crate) sent: [Vec<u32>; 4],
+    pub(crate) sent: [Vec<u32>; ALL],
     pub(crate) words: LeaseStates,
     /// A guest: the units it uses, each with the ticket that it holds it by.
     pub(crate) uses: Vec<(UnitId, LinkHash)>,

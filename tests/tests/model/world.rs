@@ -29,7 +29,7 @@ use tenure_tests::mutants::activate;
 use super::cases::{Budget, Case, Shell};
 use super::joint::Joint;
 use super::node::{Node, Registry};
-use super::participants::{self, BROKER, GUEST, NAMES, Participant, RIVAL, SITE};
+use super::participants::{self, ALL, BROKER, FAR, GUEST, NAMES, Participant, RIVAL, SITE};
 use super::summary::{Key, Summary};
 use super::{commands, ends};
 
@@ -40,7 +40,7 @@ pub(crate) struct State {
     now: i64,
     /// Which of the case's clocks are in force.
     skew: usize,
-    nodes: [u32; 4],
+    nodes: [u32; ALL],
     left: Budget,
 }
 
@@ -171,14 +171,16 @@ impl World {
     }
 
     /// The nodes of a state.
-    pub(super) fn nodes(&self, state: &State) -> [Arc<Node>; 4] {
+    pub(super) fn nodes(&self, state: &State) -> [Arc<Node>; ALL] {
         let table = self.table.read().unwrap();
         state.nodes.map(|number| Arc::clone(&table.nodes[number as usize]))
     }
 
     /// An actor's clock.
     pub(super) fn clock(&self, state: &State, who: usize) -> Time {
-        Time::from_secs(state.now + self.case.skews[state.skew][who])
+        // Both brokers have one clock.
+        let whose = if who == FAR { BROKER } else { who };
+        Time::from_secs(state.now + self.case.skews[state.skew][whose])
     }
 
     /// The number of a node: an old one if it is one that was reached before.
@@ -225,7 +227,7 @@ impl World {
     }
 
     /// The inputs that an actor may receive in a state.
-    fn inputs(&self, state: &State, nodes: &[Arc<Node>; 4], who: usize, inputs: &mut Vec<Step>) {
+    fn inputs(&self, state: &State, nodes: &[Arc<Node>; ALL], who: usize, inputs: &mut Vec<Step>) {
         let node = &nodes[who];
         if node.panicked {
             return;
@@ -283,7 +285,7 @@ impl World {
     }
 
     /// The guest hands a ticket on, and the rival takes it.
-    fn hand_on(nodes: &[Arc<Node>; 4], who: usize, inputs: &mut Vec<Step>) {
+    fn hand_on(nodes: &[Arc<Node>; ALL], who: usize, inputs: &mut Vec<Step>) {
         let words = nodes[GUEST].summary.words.iter();
         let leases = words.map(|&((_, number, part), _)| LeaseId { number, part });
         match who {
@@ -374,10 +376,10 @@ impl World {
     }
 
     /// Whether an actor has something due before time may pass.
-    fn is_anybody_due(&self, state: &State, nodes: &[Arc<Node>; 4]) -> bool {
+    fn is_anybody_due(&self, state: &State, nodes: &[Arc<Node>; ALL]) -> bool {
         let due =
             |who: usize| nodes[who].summary.due.is_some_and(|due| due <= self.clock(state, who));
-        (GUEST..=SITE).any(due)
+        (0..ALL).any(due)
     }
 
     /// Lets a calm time pass: everything is done at once and goes well, and the script is followed.
@@ -401,7 +403,7 @@ impl World {
 
     /// The units that guests believe to hold, each with the ticket. Who is due to stop at this very
     /// instant believes no more.
-    fn believed(&self, state: &State, nodes: &[Arc<Node>; 4]) -> Vec<(UnitId, LinkHash)> {
+    fn believed(&self, state: &State, nodes: &[Arc<Node>; ALL]) -> Vec<(UnitId, LinkHash)> {
         let believes =
             |who: &usize| nodes[*who].summary.due.is_none_or(|due| due > self.clock(state, *who));
         let guests = (GUEST..=RIVAL).filter(believes);
@@ -441,27 +443,29 @@ impl Model for World {
     /// Everyone has started, the broker has its delegations, and the guests have asked.
     fn init_states(&self) -> Vec<State> {
         activate(self.case.bug);
-        let mut nodes: Vec<Node> = (GUEST..=SITE).map(|who| Node::new(who, &self.case)).collect();
+        let mut nodes: Vec<Node> = (0..ALL).map(|who| Node::new(who, &self.case)).collect();
         let mut apply = |who: usize, input: Input| {
             if let Some(next) = nodes[who].step(Time::ZERO, input, &self.case, &self.sent) {
                 nodes[who] = next;
             }
         };
-        for who in GUEST..=SITE {
+        for who in 0..ALL {
             apply(who, Input::Start);
         }
         for planned in &self.case.requests {
-            apply(planned.who, Input::Command(GuestCommand::Ask(planned.ask()).into()));
+            apply(planned.who, Input::Command(GuestCommand::Ask(planned.ask(&self.case)).into()));
         }
         let mut next = 0;
         while next < self.sent.lock().unwrap().messages.len() {
             let message = Arc::clone(&self.sent.lock().unwrap().messages[next]);
             if matches!(message.message.kind(), "delegate" | "delegated") {
                 apply(message.to, Input::Message(message.sealed.clone()));
+                // It lends what it has.
+                apply(message.to, Input::Tick);
             }
             next += 1;
         }
-        for who in [BROKER, SITE] {
+        for who in [BROKER, SITE, FAR] {
             while let Some(next) = nodes[who]
                 .participant
                 .consult(Time::ZERO, self.case.seller)
@@ -474,7 +478,7 @@ impl Model for World {
         let state = |skew| State {
             now: self.case.from,
             skew,
-            nodes: [numbers[0], numbers[1], numbers[2], numbers[3]],
+            nodes: std::array::from_fn(|who| numbers[who]),
             left: self.case.budget,
         };
         (0..self.case.skews.len()).map(|skew| self.calm(state(skew))).collect()
@@ -488,7 +492,7 @@ impl Model for World {
             actions.push(Action::Advance);
         }
         let mut inputs = Vec::new();
-        for who in GUEST..=SITE {
+        for who in 0..ALL {
             inputs.clear();
             self.inputs(state, &nodes, who, &mut inputs);
             let clock = self.clock(state, who);
@@ -573,7 +577,8 @@ impl Model for World {
             Property::always("no panic", |world, state| world.keeps(state, "no panic")),
             Property::always("S12", |world, state| {
                 let nodes = world.nodes(state);
-                world.joint.see(nodes.each_ref().map(|node| &node.summary.words));
+                let seller = world.case.seller_of_tickets();
+                world.joint.see(seller, nodes.each_ref().map(|node| &node.summary.words));
                 true
             }),
         ];

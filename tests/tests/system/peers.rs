@@ -178,6 +178,31 @@ fn a_guest_finds_a_site_by_its_ticket_that_knows_the_guest_as_a_peer() {
 }
 
 #[test]
+fn a_campus_that_pauses_sells_nothing_of_a_lab_that_is_down_until_it_is_back() {
+    let mut lab = lab("lab", "north", 3);
+    let campus = listening(
+        "[broker.campus]\non-silence = \"pause\"\n[site.own]\nunits = 1\n[service-manager.guest]\n",
+    );
+    let line = invited(&lab, "--of lab --as share");
+    campus.json(&format!("peer join {line} --wait"));
+    let borrowed = |state: &str, paused: bool| {
+        eventually(DEADLINE, "what is borrowed", || {
+            let routes = campus.json("broker routes campus");
+            let route = routes.as_array()?.iter().find(|route| route["kind"] == "borrowed")?;
+            (route["lender"] == state && (route["paused"] == true) == paused).then_some(())
+        });
+    };
+    borrowed("live", false);
+    lab.end("-KILL");
+    borrowed("silent", true);
+    refused(&campus, "lease request 2 node --for 10m --wait --timeout 20s", 75, "1 are free");
+    campus.json("lease request 1 node --for 10m --wait");
+    lab.restart_up();
+    borrowed("live", false);
+    campus.json("lease request 2 node --for 10m --wait --timeout 1m");
+}
+
+#[test]
 fn two_brokers_forward_to_each_other_by_one_line_within_a_quota() {
     let guest = "[service-manager.guest]\n";
     let here = listening(&format!("[broker.here]\n{guest}"));

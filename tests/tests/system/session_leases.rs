@@ -218,6 +218,25 @@ fn what_cannot_be_got_for_a_session_ends_it_with_all_that_it_had() {
 }
 
 #[test]
+fn a_session_that_keeps_on_loss_goes_on_with_what_is_left() {
+    let deployment = Deployment::start();
+    let mut holder = Command::new("/bin/sleep").arg("600").spawn().expect("a process");
+    let opened = deployment.json(&format!("session open --pid {} --on-loss keep", holder.id()));
+    assert_eq!(opened["on_loss"], "keep");
+    let session = opened["session"].as_str().expect("a name");
+    deployment.json(&format!("session get {session} '1 node' --for 10m"));
+    deployment.json(&format!("session get {session} '1 node' --for 3s"));
+    let none = deployment.tenure(&format!("session get {session} '1 zeppelin' --for 10m"));
+    assert_eq!(none.status.code(), Some(3), "{}", stderr(&none));
+    eventually(DEADLINE, "the short lease to be over", || live_leases(&deployment) == 1);
+    let shown = deployment.json(&format!("session show {session}"));
+    assert_eq!((shown["units"].as_u64(), shown["on_loss"].as_str()), (Some(1), Some("keep")));
+    holder.kill().expect("a process");
+    ended(&mut holder);
+    all_back(&deployment);
+}
+
+#[test]
 fn no_more_sessions_are_open_than_are_allowed() {
     let config = "[site.alpha]\nunits = 2\n[broker.exchange]\n\
                   [service-manager.guest]\nsessions = 1\n";

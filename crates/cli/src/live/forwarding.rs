@@ -126,6 +126,7 @@ impl print::Row for RouteView {
     fn cells(&self) -> Vec<String> {
         let none = || "-".to_owned();
         let state = self.agreed.as_ref().and_then(|agreed| agreed.state.clone());
+        let state = state.or_else(|| self.lender.clone());
         vec![
             self.broker.clone(),
             self.kind.word().to_owned(),
@@ -135,7 +136,10 @@ impl print::Row for RouteView {
             state.unwrap_or_else(none),
             match (&self.agreed, &self.until) {
                 (Some(agreed), _) => terms(agreed),
-                (None, until) => format!("until {}", until.clone().unwrap_or_else(none)),
+                (None, until) => {
+                    let paused = if self.paused { "paused, " } else { "" };
+                    format!("{paused}until {}", until.clone().unwrap_or_else(none))
+                }
             },
         ]
     }

@@ -6,12 +6,14 @@ mod run;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
 use tenure_node::api::moment::Moment;
-use tenure_node::api::{LeaseName, LeaseRequest, LeaseView, Request, SessionRequest, SessionView};
+use tenure_node::api::{
+    LeaseName, LeaseRequest, LeaseView, OnLoss, Request, SessionRequest, SessionView,
+};
 
 use self::retain::Retained;
 use super::args::{Endpoint, Lasting, Output, lasting, property};
@@ -28,7 +30,7 @@ pub(crate) enum SessionCommand {
     /// Open a session that ends with a process, and print its name
     #[command(after_help = OPEN)]
     Open(OpenArgs),
-    /// Get units for a session that is open; if that fails, the session ends
+    /// Get units for a session that is open; if that fails, the session ends, unless it was opened with --on-loss keep
     #[command(after_help = OPEN)]
     Get(Box<GetArgs>),
     /// List the sessions that are open
@@ -103,15 +105,29 @@ pub(crate) struct Opened {
     /// The service manager that has the leases
     #[arg(long = "as", value_name = "NAME")]
     manager: Option<Name>,
-    /// How long it goes on while its deployment is down, or cut off from a site
+    /// How long it goes on while its deployment is cut off from a site; half as long while the deployment is down
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::from_str)]
     keep_alive: Span,
+    /// What happens when it loses a lease, or does not get one: all of its leases go back, or it goes on with the others
+    #[arg(long, value_name = "WHAT", default_value = "close")]
+    on_loss: Loss,
+}
+
+/// What becomes of a session that loses a lease.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Loss {
+    Close,
+    Keep,
 }
 
 impl Opened {
     fn request(&self, session: Option<Name>, pid: Option<u32>) -> SessionRequest {
         let (manager, keep_alive) = (self.manager.clone(), self.keep_alive);
-        SessionRequest { manager, session, keep_alive, pid }
+        let on_loss = match self.on_loss {
+            Loss::Close => OnLoss::Close,
+            Loss::Keep => OnLoss::Keep,
+        };
+        SessionRequest { manager, session, keep_alive, on_loss, pid }
     }
 }
 
@@ -171,10 +187,14 @@ pub(crate) fn session(command: &SessionCommand, console: &mut Console<'_>) -> Re
             if endpoint.output == Output::Table {
                 return Ok(writeln!(
                     console.out,
-                    "session    {}\nmanager    {}\nheld by    {}\nunits      {}\nleases     {}",
+                    "session    {}\nmanager    {}\nheld by    {}\non loss    {}\nunits      {}\nleases     {}",
                     shown.session,
                     shown.manager,
                     shown.held_by,
+                    match shown.on_loss {
+                        OnLoss::Close => "close",
+                        OnLoss::Keep => "keep",
+                    },
                     shown.units,
                     if leases.is_empty() { "-" } else { &leases },
                 )?);
@@ -200,7 +220,7 @@ fn open(args: &OpenArgs, console: &mut Console<'_>) -> Result<(), Error> {
     print::one(&opened, std::slice::from_ref(&opened), args.endpoint.output, "", console)
 }
 
-/// Gets units for a session; if there are none, it ends.
+/// Gets units for a session; if there are none, it ends, unless it goes on without what it loses.
 fn get(
     endpoint: &Endpoint,
     (session, name): (&Name, Option<&Name>),
@@ -211,12 +231,18 @@ fn get(
         leases.extend(retain::retain(endpoint, &leases, wanted)?);
         Ok(leases)
     });
-    if got.is_err() {
+    if got.is_err() && !goes_on(endpoint, session) {
         let close = Request::CloseSession { session: session.clone() };
         // What it has failed by is what its user is to know; without an answer it ends with its holder.
         let _: Result<Vec<LeaseView>, Error> = ask(&endpoint.data, &close);
     }
     got
+}
+
+/// Whether a session goes on without what it does not get.
+fn goes_on(endpoint: &Endpoint, session: &Name) -> bool {
+    let shown = ask::<SessionView>(&endpoint.data, &Request::Session { session: session.clone() });
+    shown.is_ok_and(|session| session.on_loss == OnLoss::Keep)
 }
 
 fn got(endpoint: &Endpoint, request: Request, wanted: &Wanted) -> Result<Vec<LeaseView>, Error> {

@@ -40,6 +40,8 @@ pub(super) struct Part {
     price: Option<u32>,
     /// Of a link: the type of the edge.
     edge: Option<Name>,
+    /// Of a unit in stacks: which ones.
+    stacks: Option<BTreeSet<Name>>,
 }
 
 impl Part {
@@ -135,7 +137,10 @@ impl Broker {
         }
         free.add(term, -i64::from(units.get()));
         let edge = item.joins().map(|_| of.clone());
-        Ok(Part { item: index, account, site: holding.ticket.site(), units, term, price, edge })
+        let stacked = holding.ticket.bottom().clauses.stacked.as_deref();
+        let stacks = stacked.map(|unit| unit.tokens.clone()).filter(|stacks| !stacks.is_empty());
+        let site = holding.ticket.site();
+        Ok(Part { item: index, account, site, units, term, price, edge, stacks })
     }
 
     /// Whether each link is a path between the sites of its ends.
@@ -260,14 +265,21 @@ impl Broker {
     }
 }
 
-/// Whether items that belong together come from one site.
+/// Whether items that belong together come from one site, and those of their units that are in stacks from one stack.
 fn check_together(request: &Request, parts: &[Part]) -> Result<(), String> {
     let mut sites: BTreeMap<u8, ActorId> = BTreeMap::new();
+    let mut common: BTreeMap<u8, BTreeSet<&Name>> = BTreeMap::new();
     for part in parts {
         let item = request.items.get(usize::from(part.item));
         let Some(together) = item.and_then(|item| item.together) else { continue };
         if *sites.entry(together).or_insert(part.site) != part.site {
             return Err("items that belong together come from one site".to_owned());
+        }
+        let Some(stacks) = &part.stacks else { continue };
+        let common = common.entry(together).or_insert_with(|| stacks.iter().collect());
+        common.retain(|stack| stacks.contains(*stack));
+        if common.is_empty() {
+            return Err("units that belong together come from one stack".to_owned());
         }
     }
     Ok(())

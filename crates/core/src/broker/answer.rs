@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::allocation::{self, Drafts, Part, check_grant, check_offer};
+use super::allocation::{self, Part, check_grant, check_offer};
 use super::{Broker, Output};
 use crate::actor::Emit as _;
 use crate::actor::fact::truncate_text;
@@ -57,7 +57,7 @@ impl Broker {
             (Verdict::Grant(allocation), Reply::Grant) => {
                 check_grant(&request, &allocation, now, self.base.two_margins())?;
                 self.check_extensions(&request, &allocation.parts)?;
-                let parts = self.parts_of(&request, &allocation, &mut Drafts::new())?;
+                let parts = self.parts_of(&request, &allocation, &mut self.drafts(now))?;
                 let units: Vec<_> = parts.iter().map(Part::booked).collect();
                 if let Some(quota) = self.state.quotas.exceeded(self.answers_for(id), &units, now) {
                     self.refuse(now, id, quota, reason, out);
@@ -145,7 +145,7 @@ impl Broker {
         // Nothing is held of an offer that nobody could use any more.
         let ends = offers.iter().map(|offer| offer.term.end().minus(self.base.two_margins()));
         let until = ends.fold(now.plus(span), Time::min);
-        let mut drafts = Drafts::new();
+        let mut drafts = self.drafts(now);
         let mut all = Vec::new();
         for offer in offers {
             check_offer(request, offer, now, self.base.two_margins())?;
@@ -179,7 +179,7 @@ impl Broker {
         }
         let plain = |offer: &Allocation| {
             check_offer(request, offer, now, self.base.two_margins())?;
-            let parts = self.parts_of(request, offer, &mut Drafts::new())?;
+            let parts = self.parts_of(request, offer, &mut self.drafts(now))?;
             Ok(allocation::offer_of(&parts))
         };
         let offers: Vec<Offer> = offers.iter().map(plain).collect::<Result<_, String>>()?;

@@ -62,23 +62,28 @@ impl Broker {
             out.problems.push(dropped("inquire", "it comes from no peer"));
             return;
         };
-        let availability = self.availability(inquiry, self.disclosures.to(&peer.name));
+        let availability = self.availability(now, inquiry, self.disclosures.to(&peer.name));
         let answer = Message::Available { asked: header.at, availability };
         out.replies.push(self.base.volatile(header.from, now, answer));
     }
 
     /// What is free, as far as it is disclosed. Tokens of stacks are left aside: of two units that share a machine
     /// both count as free.
-    pub fn availability(&self, inquiry: &Inquiry, disclosed: Disclosure) -> Availability {
+    pub fn availability(
+        &self,
+        now: Time,
+        inquiry: &Inquiry,
+        disclosed: Disclosure,
+    ) -> Availability {
         match disclosed {
             Disclosure::None => Availability::Undisclosed,
             Disclosure::YesNo => {
-                let totals = self.totals(inquiry).into_iter();
+                let totals = self.totals(inquiry, now).into_iter();
                 Availability::Types(totals.map(|(resource, free)| (resource, free > 0)).collect())
             }
-            Disclosure::Totals => Availability::Totals(self.totals(inquiry)),
+            Disclosure::Totals => Availability::Totals(self.totals(inquiry, now)),
             Disclosure::All => {
-                let mut stocks: Vec<_> = self.stocks(inquiry).collect();
+                let mut stocks: Vec<_> = self.stocks(inquiry, now).collect();
                 let more = stocks.len().saturating_sub(MOST_ENTRIES);
                 stocks.truncate(MOST_ENTRIES);
                 Availability::Stocks { stocks, more: u32::try_from(more).unwrap_or(u32::MAX) }
@@ -86,9 +91,9 @@ impl Broker {
         }
     }
 
-    fn totals(&self, inquiry: &Inquiry) -> BTreeMap<Name, u32> {
+    fn totals(&self, inquiry: &Inquiry, now: Time) -> BTreeMap<Name, u32> {
         let mut totals = BTreeMap::<Name, u32>::new();
-        for stock in self.stocks(inquiry) {
+        for stock in self.stocks(inquiry, now) {
             let total = totals.entry(stock.resource).or_default();
             *total = total.saturating_add(stock.free);
         }
@@ -96,14 +101,18 @@ impl Broker {
     }
 
     /// What the broker can cut from that meets the requirements, by type and site.
-    fn stocks<'a>(&'a self, inquiry: &'a Inquiry) -> impl Iterator<Item = AvailableStock> + 'a {
+    fn stocks<'a>(
+        &'a self,
+        inquiry: &'a Inquiry,
+        now: Time,
+    ) -> impl Iterator<Item = AvailableStock> + 'a {
         let Inquiry { resource, requirements, term } = inquiry;
         let none = Properties::default();
         let sources = self.index.listed(resource.as_ref());
         sources
             .filter(move |source| requirements.first_broken(source.attributes, &none).is_none())
-            .map(|source| {
-                let calendar = self.state.ledger.free(source.account);
+            .map(move |source| {
+                let calendar = self.free_to_sell(source.account, now);
                 let free = calendar.map_or(0, |calendar| calendar.free_over(*term));
                 AvailableStock {
                     resource: source.resource.clone(),

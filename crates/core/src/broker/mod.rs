@@ -15,6 +15,7 @@ mod common;
 mod handle;
 mod hold;
 mod hosts;
+pub mod lenders;
 mod reclaim;
 mod revise;
 pub mod machine;
@@ -94,6 +95,8 @@ pub struct Broker {
     search: Search,
     /// What it and other brokers tell each other of themselves.
     adverts: Adverts,
+    /// Whether it sells nothing that others have lent while these are silent.
+    pauses: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -267,6 +270,7 @@ impl Broker {
             reach: Reach::default(),
             search: Search::default(),
             adverts: Adverts::default(),
+            pauses: false,
         }
     }
 

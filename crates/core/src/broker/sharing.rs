@@ -91,7 +91,7 @@ impl Sharings {
     }
 
     /// Everybody that something is, or was, shared with.
-    fn brokers(&self) -> BTreeSet<ActorId> {
+    pub(super) fn brokers(&self) -> BTreeSet<ActorId> {
         let shared = self.rules.keys().into_iter();
         shared.chain(self.lots.values().map(|lot| lot.with)).collect()
     }
@@ -327,7 +327,7 @@ impl Broker {
         let until = now.plus(sharing.term);
         let Ok(term) = Term::new(now, until) else { return };
         let accounts = self.index.accounts_of(resource);
-        let free = accounts.map(|account| (account, self.lendable(account, with, term)));
+        let free = accounts.map(|account| (account, self.lendable(now, account, with, term)));
         let free: Vec<(AccountId, u32)> = free.collect();
         let spare = free.iter().fold(0, |sum: u32, (_, units)| sum.saturating_add(*units));
         let mut room = most.min(spare.saturating_sub(sharing.reserve));
@@ -346,14 +346,14 @@ impl Broker {
     }
 
     /// How many units of a delegation can be lent to a broker for a term, or for as long as it lasts.
-    fn lendable(&self, account: AccountId, with: ActorId, term: Term) -> u32 {
+    fn lendable(&self, now: Time, account: AccountId, with: ActorId, term: Term) -> u32 {
         let Some(held) = self.state.holdings.get(&account) else { return 0 };
         let passed =
             held.ticket.links().iter().any(|link| [link.issuer, link.holder].contains(&with));
         let end = term.end().min(held.ticket.bottom().term.end());
         let start = term.start().max(held.ticket.bottom().term.start());
         let Ok(term) = Term::new(start, end) else { return 0 };
-        let free = self.state.ledger.free(account).map_or(0, |free| free.free_over(term));
+        let free = self.free_to_sell(account, now).map_or(0, |free| free.free_over(term));
         let free = u32::try_from(free).unwrap_or(0);
         if passed { 0 } else { free }
     }

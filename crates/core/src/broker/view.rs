@@ -197,7 +197,7 @@ impl Broker {
             holders: self.state.of_each.clone(),
             quotas: self.state.quotas.clone(),
             totals: self.state.totals.clone(),
-            free: self.state.ledger.levels().clone(),
+            free: self.all_free_to_sell(now),
             tokens: self.state.ledger.tokens().clone(),
             index: self.index.clone(),
             services: self.of_services(now),

@@ -22,7 +22,7 @@ use crate::wire::proviso::Provisos;
 use crate::wire::refusal::Refusal;
 use crate::wire::request::{Item, Request};
 use spreading::{even, first_fit};
-use stacks::{Booked, Taken};
+use stacks::{Booked, Spot, Taken};
 use window::Window;
 
 /// The most starts that are looked at closely for one request, beside those that are skipped because
@@ -443,8 +443,8 @@ impl Search<'_> {
         let mut taken = Taken::default();
         self.place_apart((term, &windows), &mut taken, &mut placed)?;
         for (bundle, items) in self.bundles() {
-            let sites = if bundle { self.sites_of(&items) } else { vec![None] };
-            self.place_items(&items, &sites, (term, &windows), &mut taken, &mut placed)?;
+            let spots = if bundle { self.spots_of(&items) } else { vec![None] };
+            self.place_items(&items, &spots, (term, &windows), &mut taken, &mut placed)?;
         }
         Some(placed)
     }
@@ -470,23 +470,17 @@ impl Search<'_> {
         wanted.is_some_and(|wanted| wanted.item.apart().is_some())
     }
 
-    /// The sites that may have the items of a bundle.
-    fn sites_of(&self, items: &[usize]) -> Vec<Option<ActorId>> {
-        let mut sites = Vec::new();
+    /// The sources that suit some of these items.
+    fn suiting(&self, items: &[usize]) -> impl Iterator<Item = &Source> {
         let wanted = items.iter().filter_map(|&place| self.items.get(place)?.as_ref());
-        for source in wanted.flat_map(Wanted::suiting) {
-            if !sites.contains(&Some(source.site)) {
-                sites.push(Some(source.site));
-            }
-        }
-        sites
+        wanted.flat_map(Wanted::suiting)
     }
 
-    /// Places items at the first of the sites that has room for all of them; `None` stands for any site.
+    /// Places items at the first of the spots that has room for all of them; `None` stands for anywhere.
     fn place_items(
         &self,
         items: &[usize],
-        sites: &[Option<ActorId>],
+        spots: &[Option<Spot<'_>>],
         (term, windows): (Term, &[Option<&Window<'_>>]),
         taken: &mut Taken,
         placed: &mut [Parts],
@@ -496,17 +490,17 @@ impl Search<'_> {
                 Some((place, self.items.get(place)?.as_ref()?, (*windows.get(place)?)?))
             })
         };
-        let at = |site: Option<ActorId>| {
+        let at = |spot: Option<Spot<'_>>| {
             let mut trial = taken.clone();
             let parts: Option<Vec<(usize, Parts)>> = wanted()
                 .map(|(place, wanted, window)| {
-                    let parts = wanted.place((term, window), self.placement, site, &mut trial)?;
+                    let parts = wanted.place((term, window), self.placement, spot, &mut trial)?;
                     Some((place, parts))
                 })
                 .collect();
             Some((trial, parts?))
         };
-        let (trial, parts) = sites.iter().find_map(|&site| at(site))?;
+        let (trial, parts) = spots.iter().find_map(|&spot| at(spot))?;
         *taken = trial;
         for (place, parts) in parts {
             if let Some(slot) = placed.get_mut(place) {
@@ -581,17 +575,17 @@ impl Wanted<'_> {
 
     /// The parts of the item: all units that are wanted or, of an elastic item, as many as there are;
     /// `None` if they are too few. What other items of the request have `taken` from a source is not
-    /// there, nor what other sites than `only` have.
+    /// there, nor what is elsewhere than at `only`.
     fn place(
         &self,
         (common, window): (Term, &Window<'_>),
         placement: Placement,
-        only: Option<ActorId>,
+        only: Option<Spot<'_>>,
         taken: &mut Taken,
     ) -> Option<Parts> {
         let term = self.item.term(common)?;
         let left = |(source, free): (&Source, i64)| {
-            if only.is_some_and(|site| site != source.site) {
+            if only.is_some_and(|spot| !spot.has(source)) {
                 return 0;
             }
             u32::try_from((free - taken.of(source, term)).max(0)).unwrap_or(u32::MAX)

@@ -1,7 +1,8 @@
 //! Heartbeats of a guest: one message to each site with leases that end if nothing is heard from the guest.
 //!
-//! When they were sent and answered is in no journal: after a restart the guest counts all its sites
-//! as heard. That its site was not heard in time is a fact, and the guest leaves the lease while it is still its own.
+//! When they were sent and answered is in no journal. After a restart a site has the keep-alive to be heard, and until
+//! it is, its leases are unconfirmed. That it was not heard in time is a fact, and the guest leaves the lease while it is
+//! still its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,14 +45,17 @@ struct Kept {
     site: ActorId,
     ticket: LinkHash,
     keep_alive: Span,
-    /// When the last heartbeat was sent of which the site has said that it keeps the lease.
+    /// When the last heartbeat was sent of which the site has said that it keeps the lease; the start of the guest until
+    /// it has said so.
     heard: Time,
+    /// Whether the site has said since the guest's start that it keeps the lease.
+    confirmed: bool,
     /// Whether the guest has units that it would have to leave, and has not begun to for the silence of the site.
     holds: bool,
 }
 
 impl Kept {
-    fn of(lease: &Lease, heard: Time) -> Option<Self> {
+    fn of(lease: &Lease, (heard, confirmed): (Time, bool)) -> Option<Self> {
         let (keep_alive, holds) = match &lease.state {
             State::Joining { .. } | State::Active { .. } => (lease.keep_alive?, true),
             State::Leaving { .. } => (lease.keep_alive?, lease.unheard.is_none()),
@@ -63,7 +67,8 @@ impl Kept {
             | State::Closed { .. } => return None,
         };
         let ticket = lease.state.ticket()?;
-        Some(Self { site: ticket.site(), ticket: ticket.hash(), keep_alive, heard, holds })
+        let (site, ticket) = (ticket.site(), ticket.hash());
+        Some(Self { site, ticket, keep_alive, heard, confirmed, holds })
     }
 }
 
@@ -108,7 +113,7 @@ impl ServiceManager {
     pub(super) fn keep_beating(&mut self, id: LeaseId, at: Time) {
         let lease = self.state.leases.get(&id);
         let known = self.heartbeats.leases.get(&id).copied();
-        let heard = known.map_or(at, |known| known.heard);
+        let heard = known.map_or((at, true), |known| (known.heard, known.confirmed));
         match (lease.and_then(|lease| Kept::of(lease, heard)), known) {
             (None, None) => return,
             (None, Some(_)) => return self.heartbeats.remove(id),
@@ -133,12 +138,18 @@ impl ServiceManager {
         kept.heard.plus(kept.keep_alive).minus(self.base.margin().times(margins))
     }
 
+    /// Whether nothing is known yet of a lease that depends on heartbeats: its site may have ended it while the guest was
+    /// away.
+    pub(super) fn is_unconfirmed(&self, id: LeaseId) -> bool {
+        self.heartbeats.leases.get(&id).is_some_and(|kept| !kept.confirmed)
+    }
+
     /// After a start nothing is known of what was heard before: the sites are sent heartbeats at once.
     pub(super) fn start_beating(&mut self, now: Time, out: &mut Output) {
         let ids: Vec<LeaseId> = self.heartbeats.leases.keys().copied().collect();
         for id in ids {
             if let Some(kept) = self.heartbeats.leases.get_mut(&id) {
-                kept.heard = now;
+                (kept.heard, kept.confirmed) = (now, false);
                 self.heartbeats.due.set(kept.site, Some(now));
             }
             self.set_lapse(id);
@@ -199,8 +210,8 @@ impl ServiceManager {
     pub(super) fn kept_since(&mut self, site: ActorId, ticket: LinkHash, sent: Time) {
         let Some(id) = self.lease_of(ticket) else { return };
         let Some(kept) = self.heartbeats.leases.get_mut(&id) else { return };
-        if kept.site == site && kept.ticket == ticket && kept.heard < sent {
-            kept.heard = sent;
+        if kept.site == site && kept.ticket == ticket && kept.heard <= sent {
+            (kept.heard, kept.confirmed) = (sent, true);
             self.set_lapse(id);
         }
     }

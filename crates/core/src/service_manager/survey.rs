@@ -132,6 +132,8 @@ pub struct LeaseSurvey<'a> {
     pub stays: Option<&'a str>,
     /// Since when its site was not heard, if it is given back for that.
     pub unheard: Option<Time>,
+    /// Whether it depends on heartbeats and its site has not answered one since this guest's start.
+    pub unconfirmed: bool,
 }
 
 impl LeaseSurvey<'_> {
@@ -172,7 +174,8 @@ impl ServiceManager {
     fn lease_survey<'a>(&'a self, id: LeaseId, lease: &'a Lease) -> LeaseSurvey<'a> {
         let item = self.item_of(id);
         let joins = item.and_then(|item| self.joins(lease.group?, item));
-        LeaseSurvey { rest: self.rest_standing(id), item, joins, ..lease.survey(id) }
+        let (rest, unconfirmed) = (self.rest_standing(id), self.is_unconfirmed(id));
+        LeaseSurvey { rest, unconfirmed, item, joins, ..lease.survey(id) }
     }
 
     /// The items that an item of a request joins, if it is a link.
@@ -216,6 +219,7 @@ impl Request {
             closed_by: None,
             stays: None,
             unheard: None,
+            unconfirmed: false,
             recalled: None,
             rest: None,
             worth: None,
@@ -246,6 +250,7 @@ impl Lease {
             closed_by: self.closed_by.as_ref(),
             stays: self.stays.as_deref(),
             unheard: self.unheard,
+            unconfirmed: false,
             recalled: self.next_told(),
             rest: None,
             worth: Some(self),

@@ -174,7 +174,7 @@ impl SiteAuthority {
         let left = self.state.claims.left_of_delegation(link, from.max(now));
         let parts = super::returns::take(left, units.get());
         let whole = parts.iter().map(|(part, _)| part.get()).sum::<u32>() == units.get();
-        let free = self.state.claims.free(link.account()).zip(parts.first());
+        let free = self.state.claims.free_with(link).zip(parts.first());
         let sold =
             free.is_some_and(|(free, (_, term))| free.free_over(*term) < i64::from(units.get()));
         if !whole || (sold && !mutant!(TakesBackWhatIsSold)) {

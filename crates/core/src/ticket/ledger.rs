@@ -277,6 +277,18 @@ impl Ledger {
         self.levels.get(&id)
     }
 
+    /// What is left to cut of the account of a link, which may be a generation that is not known yet.
+    pub fn free_with(&self, link: &SignedLink) -> Option<Calendar> {
+        let id = link.account();
+        let (account, free) = self.accounts.get(&id).zip(self.levels.get(&id))?;
+        let mut free = free.clone();
+        if link.delegation.is_some() {
+            let more = account.changes_with(link);
+            more.into_iter().for_each(|(term, units)| free.add(term, units));
+        }
+        Some(free)
+    }
+
     /// What is left to cut of each account, over time. Cheap to clone.
     pub(crate) fn levels(&self) -> &OrdMap<AccountId, Calendar> {
         &self.levels
@@ -327,16 +339,10 @@ impl Ledger {
         if self.entries.contains_key(&child.hash()) {
             return Ok(());
         }
-        let id = parent.account();
-        let Some((account, free)) = self.accounts.get(&id).zip(self.levels.get(&id)) else {
+        let account = self.accounts.get(&parent.account());
+        let Some((account, free)) = account.zip(self.free_with(parent)) else {
             return self.fits_what_is_out(parent, child);
         };
-        let mut free = free.clone();
-        if parent.delegation.is_some() {
-            // It may be a generation that is not known yet.
-            let more = account.changes_with(parent);
-            more.into_iter().for_each(|(term, units)| free.add(term, units));
-        }
         let known = child.delegation.and_then(|_| self.accounts.get(&child.account()));
         let whole = || vec![(child.term, i64::from(child.units.get()))];
         let wanted = known.map_or_else(whole, |known| known.changes_with(child));

@@ -77,6 +77,8 @@ pub(crate) struct Scene {
     pub(crate) disclosure: Disclosure,
     /// How often brokers advertise, if they do.
     pub(crate) adverts: Option<Span>,
+    /// Whether a broker sells nothing that another one has lent while that is not heard.
+    pub(crate) pauses: bool,
 }
 
 impl Default for Scene {
@@ -99,6 +101,7 @@ impl Default for Scene {
             rule: Rule::default(),
             disclosure: Disclosure::default(),
             adverts: None,
+            pauses: false,
         }
     }
 }
@@ -221,6 +224,7 @@ impl Scene {
         let (guest_mapper, rule) = (self.guest_mapper, self.rule);
         let (stacked, far_broker) = (self.stacked, self.far_broker);
         let adverts = self.adverts;
+        let pauses = self.pauses;
         let disclosures = Disclosures { others: self.disclosure, named: BTreeMap::new() };
         let far = if far_broker { FAR_BROKER } else { BROKER };
         let mut world = World {
@@ -261,6 +265,7 @@ impl Scene {
                 let mapper = broker_mapper();
                 let broker = Broker::new(setup(who, name, far_broker)).with_swing(mapper.swing());
                 let broker = broker.with_disclosures(disclosures.clone()).with_adverts(adverts);
+                let broker = broker.with_pauses(pauses);
                 HostedActor::broker(broker, mapper)
             });
         }

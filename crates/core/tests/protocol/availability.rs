@@ -28,7 +28,7 @@ fn inquiry(from: i64) -> Inquiry {
 
 fn said(world: &World, inquiry: &Inquiry, disclosed: Disclosure) -> Availability {
     let AnyActor::Broker(broker) = world.actor(BROKER) else { panic!() };
-    broker.availability(inquiry, disclosed)
+    broker.availability(world.clock(BROKER), inquiry, disclosed)
 }
 
 /// What is free of each type by a broker's last answer.

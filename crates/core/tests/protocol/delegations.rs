@@ -17,14 +17,15 @@ use tenure_core::model::time::{Span, Time};
 use tenure_core::site_authority::{Offer, Plan, SiteAuthority, Stock};
 use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
+use tenure_core::ticket::link::{Generation, SignedLink};
 use tenure_core::wire::message::Message;
 use tenure_core::wire::part::Part;
 use tenure_core::wire::refusal::Refusal;
 use tenure_core::wire::request::Request;
 
 use crate::common::{
-    BROKER, GUEST, HOUR, MARGIN, SITE, at, cut, delegation, id, letter, micro, node, receipt,
-    redeem, request, signer, term, units,
+    BROKER, FAR_BROKER, GUEST, HOUR, MARGIN, SITE, at, cut, delegation, id, letter, micro, node,
+    part, receipt, redeem, request, signer, term, units,
 };
 
 fn setup(who: u8) -> Setup {
@@ -32,6 +33,7 @@ fn setup(who: u8) -> Setup {
     let peers = BTreeMap::from([
         peer(SITE, Role::SiteAuthority),
         peer(BROKER, Role::Broker),
+        peer(FAR_BROKER, Role::Broker),
         peer(GUEST, Role::ServiceManager),
     ]);
     let peers = peers.into();
@@ -145,6 +147,24 @@ fn a_delegation_that_came_back_whole_has_nothing_to_renew() {
     assert_eq!(kinds(&facts).last(), Some(&"site.rights-returned"));
     // What an actor is follows from its facts.
     assert!(site.snapshot() == resumed(true, &facts).snapshot());
+}
+
+#[test]
+fn a_generation_that_its_site_has_not_seen_comes_back() {
+    let mut site = site(true);
+    hand(&mut site, at(0), Input::Start);
+    let root = site.delegations().next().unwrap().clone();
+    let lot = |generation: u32, end| {
+        let mut link = part(&root, FAR_BROKER, 2, term(0, end), u64::from(generation));
+        link.delegation = Some(Generation { delegation: 1, generation });
+        root.with(SignedLink::sign(link, &signer(BROKER)))
+    };
+    let sold = cut(&lot(0, 600), FAR_BROKER, GUEST, 1, term(0, 600), 7);
+    hand(&mut site, at(1), Input::Message(letter(GUEST, SITE, redeem(&sold))));
+    let part = Part::Rights { units: units(2), from: at(700) };
+    let message = Message::Return { ticket: lot(1, 1800), number: 0, part };
+    let out = hand(&mut site, at(700), Input::Message(letter(FAR_BROKER, SITE, message)));
+    assert_eq!(kinds(&out.facts), ["site.rights-returned"], "{:?}", out.replies);
 }
 
 /// A broker that has these generations of one delegation of 4 units, taken at 0.

@@ -139,6 +139,19 @@ fn after_its_start_a_guest_sends_a_heartbeat_at_once_and_counts_from_then() {
 }
 
 #[test]
+fn after_its_start_a_guest_relies_on_nothing_until_the_site_has_answered() {
+    let (mut world, lease, _) = heard(Scene::default());
+    let unconfirmed = |world: &World| world.guest(GUEST).survey_of(lease).unwrap().unconfirmed;
+    assert!(!unconfirmed(&world));
+    world.cut_off.insert(GUEST);
+    world.restart(GUEST);
+    assert!(unconfirmed(&world));
+    world.cut_off.clear();
+    world.advance(140);
+    assert!(!unconfirmed(&world));
+}
+
+#[test]
 fn a_guest_is_told_of_a_lease_that_was_ended_while_it_was_away() {
     let (mut world, lease, ticket) = heard(Scene::default());
     world.keep.insert("heartbeat");

@@ -113,7 +113,7 @@ pub use service::{BlacklistedView, DemandView, ServiceView, SloView};
 pub use service_adapter::AdapterView;
 pub use service_name::ServiceName;
 pub use service_plan::{PlannedService, PlannedStep, ServicePlanView};
-pub use session::{SessionRequest, SessionView};
+pub use session::{OnLoss, SessionRequest, SessionView};
 pub use sharing::{LentView, SellingView, ShareRequest, SharingView};
 pub use site_view::{OverbookedView, SiteLeaseView, SiteView, StackHolder, StackView, UnitView};
 pub use tickets::{HeldTicketView, SplitRequest, TakeRequest};

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::server::{ApiResult, AppState};
-use super::session::SessionRequest;
+use super::session::{OnLoss, SessionRequest};
 use super::{ApiError, Code, LeaseName, Request, ServiceName};
 
 /// How long requests that are being worked on are waited for.
@@ -71,6 +71,8 @@ pub(crate) struct SessionState {
     pub(super) session: Name,
     pub(super) manager: Name,
     pub(super) keep_alive: Span,
+    #[serde(default)]
+    pub(super) on_loss: OnLoss,
     pub(super) pid: u32,
 }
 

@@ -1,11 +1,13 @@
 //! The units of a broker: its own, borrowed and lent ones, and those of its neighbours.
 
 use std::collections::BTreeMap;
+use std::ops::Not;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
 use tenure_core::broker::Broker;
 use tenure_core::broker::forwarding::{Neighbour, NeighbourSurvey};
+use tenure_core::broker::lenders::LenderSurvey;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Attributes;
@@ -38,6 +40,12 @@ pub struct RouteView {
     /// What is agreed with a neighbour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreed: Option<AgreementView>,
+    /// Whether the broker that has lent them was heard of late: `unknown`, `live`, `silent` or `forgotten`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lender: Option<String>,
+    /// Whether none of them is sold until that broker is heard.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub paused: bool,
 }
 
 /// What units are to a broker.
@@ -161,7 +169,12 @@ impl Routes<'_> {
             let lent = (RouteKind::Lent, delegated.ticket.bottom().holder);
             held.entry(lent).or_default().push(units);
         }
-        let all = held.into_iter().filter_map(|(key, held)| self.held(key, held));
+        let lenders = actor.lenders(self.now);
+        let all = held.into_iter().filter_map(|(key, held)| {
+            let (kind, with) = key;
+            let mut lenders = lenders.iter().filter(|_| kind == RouteKind::Borrowed);
+            self.held(key, held, lenders.find(|lender| lender.lender == with))
+        });
         let agreed = actor.neighbours(self.now);
         let quotas: BTreeMap<ActorId, Option<u32>> = actor
             .quotas(self.now)
@@ -175,7 +188,12 @@ impl Routes<'_> {
     }
 
     /// Units that are held by one title, unless there are none that are wanted.
-    fn held(&self, (kind, with): (RouteKind, ActorId), held: Vec<Held>) -> Option<RouteView> {
+    fn held(
+        &self,
+        (kind, with): (RouteKind, ActorId),
+        held: Vec<Held>,
+        lender: Option<&LenderSurvey>,
+    ) -> Option<RouteView> {
         let suits =
             |held: &Held| held.units > 0 && held.until > self.now && self.is_wanted(&held.entry);
         let held: Vec<Held> = held.into_iter().filter(suits).collect();
@@ -190,6 +208,8 @@ impl Routes<'_> {
             entries: entries.collect(),
             until: Some(time(until)),
             agreed: None,
+            lender: lender.map(|lender| lender.liveness.word().to_owned()),
+            paused: lender.is_some_and(|lender| lender.paused),
         })
     }
 
@@ -226,6 +246,8 @@ impl Routes<'_> {
             entries: told.into_iter().map(|entry| EntryView::of(entry, None)).collect(),
             until: None,
             agreed: Some(agreed),
+            lender: None,
+            paused: false,
         }
     }
 }

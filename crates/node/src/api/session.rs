@@ -39,6 +39,36 @@ const PREFIX: &str = "session-";
 /// The pause before leases are given back once more that could not be.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The property of the leases of a session that goes on without those that it loses.
+const ON_LOSS: &str = "session.on-loss";
+
+/// Its value.
+const KEEP: &str = "keep";
+
+/// The pause before it is asked again whether sites have confirmed leases after a restart.
+const CONFIRM: Duration = Duration::from_millis(50);
+
+/// What becomes of a session that loses a lease, or does not get one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnLoss {
+    /// All of its leases go back.
+    #[default]
+    Close,
+    /// It goes on with the others.
+    Keep,
+}
+
+impl OnLoss {
+    /// As the leases of a session say it.
+    fn of(lease: &LeaseView) -> Self {
+        match lease.configuration.get(ON_LOSS) {
+            Some(word) if word == KEEP => Self::Keep,
+            Some(_) | None => Self::Close,
+        }
+    }
+}
+
 /// A session that is opened, or held again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRequest {
@@ -54,6 +84,9 @@ pub struct SessionRequest {
     /// The process that it ends with; the connection unless set.
     #[serde(default)]
     pub pid: Option<u32>,
+    /// What becomes of it when it loses a lease.
+    #[serde(default)]
+    pub on_loss: OnLoss,
 }
 
 /// A session, as it is shown.
@@ -65,9 +98,12 @@ pub struct SessionView {
     pub manager: String,
     /// What it ends with: `connection`, `process 4711`, or `nobody` after a restart.
     pub held_by: String,
+    /// What becomes of it when it loses a lease.
+    #[serde(default)]
+    pub on_loss: OnLoss,
     /// Its leases that have not ended.
     pub leases: Vec<String>,
-    /// How many units they have in use.
+    /// How many units they have in use, of those that their sites have confirmed since this deployment's start.
     pub units: u32,
 }
 
@@ -87,6 +123,7 @@ struct Held {
     /// The process that holds it, to be passed on.
     process: Option<OwnedFd>,
     keep_alive: Span,
+    on_loss: OnLoss,
     /// Tells who holds it that it was closed.
     ended: Arc<Notify>,
 }
@@ -106,7 +143,8 @@ impl Sessions {
             let Holder::Process(pid) = held.holder else { return None };
             let process = held.process.as_ref()?.try_clone().ok()?;
             let (session, manager) = (session.clone(), held.manager.clone());
-            let state = SessionState { session, manager, keep_alive: held.keep_alive, pid };
+            let Held { keep_alive, on_loss, .. } = *held;
+            let state = SessionState { session, manager, keep_alive, on_loss, pid };
             Some(PassedSession { state, process })
         };
         self.with(|all| all.iter().filter_map(passed).collect())
@@ -123,6 +161,7 @@ pub(super) struct HeldSession {
     pub(super) session: Name,
     manager: Name,
     keep_alive: Span,
+    on_loss: OnLoss,
     ended: Arc<Notify>,
 }
 
@@ -130,7 +169,8 @@ impl HeldSession {
     /// By what another process knows it.
     pub(super) fn request(&self) -> SessionRequest {
         let (manager, session) = (Some(self.manager.clone()), Some(self.session.clone()));
-        SessionRequest { manager, session, keep_alive: self.keep_alive, pid: None }
+        let (keep_alive, on_loss) = (self.keep_alive, self.on_loss);
+        SessionRequest { manager, session, keep_alive, on_loss, pid: None }
     }
 
     /// It is over.
@@ -171,17 +211,23 @@ impl AppState {
             let keep_alive = lease.configuration.get(KEEP_ALIVE);
             let keep_alive = keep_alive.and_then(|text| text.parse::<Span>().ok());
             if let Some((session, keep_alive)) = Name::new(&lease.slice).ok().zip(keep_alive) {
-                self.resume(manager, session, keep_alive);
+                self.resume(manager, session, (keep_alive, OnLoss::of(lease)));
             }
         }
     }
 
-    fn resume(self: &Rc<Self>, manager: &Name, session: Name, keep_alive: Span) {
+    fn resume(
+        self: &Rc<Self>,
+        manager: &Name,
+        session: Name,
+        (keep_alive, on_loss): (Span, OnLoss),
+    ) {
         let held = Held {
             manager: manager.clone(),
             holder: Holder::Nobody,
             process: None,
             keep_alive,
+            on_loss,
             ended: Arc::default(),
         };
         let is_new = self.sessions().with(|all| match all.contains_key(&session) {
@@ -209,6 +255,9 @@ impl AppState {
         let manager = lease_request::manager(self, request.manager.as_ref())?;
         self.recover(&manager, request).await?;
         let held = self.open_session(&manager, request, (Holder::Connection, None))?;
+        if request.session.is_some() {
+            self.confirmed(&held).await?;
+        }
         match self.session(&held.session).await.and_then(|view| json(&view)) {
             Ok(view) => Ok((held, view)),
             Err(error) => {
@@ -224,7 +273,8 @@ impl AppState {
         let session = request.session.clone().ok_or_else(|| {
             ApiError::new(Code::Usage, "a session that is passed on has no name".to_owned())
         })?;
-        Ok(self.enter((manager, session), request.keep_alive, (Holder::Connection, None)))
+        let settings = (request.keep_alive, request.on_loss);
+        Ok(self.enter((manager, session), settings, (Holder::Connection, None)))
     }
 
     /// Goes on with a session that another server has opened for a process.
@@ -232,11 +282,11 @@ impl AppState {
         self: &Rc<Self>,
         PassedSession { state, process }: PassedSession,
     ) {
-        let SessionState { session, manager, keep_alive, pid } = state;
+        let SessionState { session, manager, keep_alive, on_loss, pid } = state;
         match watched(&process) {
             Ok(watched) => {
                 let holder = (Holder::Process(pid), Some(process));
-                let held = self.enter((manager, session), keep_alive, holder);
+                let held = self.enter((manager, session), (keep_alive, on_loss), holder);
                 self.follow(held, pid, watched);
             }
             Err(error) => warn!("{session} is held by nobody: process {pid}: {error}"),
@@ -247,24 +297,38 @@ impl AppState {
     fn enter(
         &self,
         (manager, session): (Name, Name),
-        keep_alive: Span,
+        (keep_alive, on_loss): (Span, OnLoss),
         (holder, process): (Holder, Option<OwnedFd>),
     ) -> HeldSession {
         let ended = self.sessions().with(|all| {
             let known = all.get(&session).map(|held| Arc::clone(&held.ended));
             let ended = known.unwrap_or_default();
             let (manager, known) = (manager.clone(), Arc::clone(&ended));
-            let held = Held { manager, holder, process, keep_alive, ended: known };
+            let held = Held { manager, holder, process, keep_alive, on_loss, ended: known };
             all.insert(session.clone(), held);
             ended
         });
-        HeldSession { session, manager, keep_alive, ended }
+        HeldSession { session, manager, keep_alive, on_loss, ended }
     }
 
-    /// Waits until a session is closed or has lost a lease; which of them.
+    /// After a restart a session is held again once the sites of its leases have confirmed them: one may have ended while
+    /// the deployment was down.
+    async fn confirmed(&self, held: &HeldSession) -> ApiResult<()> {
+        let HeldSession { session, manager, .. } = held;
+        // Who is not heard for so long loses its leases.
+        while self.leases_of(manager, session).await?.iter().any(|lease| lease.unconfirmed) {
+            sleep(CONFIRM).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until a session is closed, or has lost a lease and ends with it; which of them.
     pub(super) async fn until_over(&self, held: &HeldSession) -> String {
-        let HeldSession { session, manager, ended, .. } = held;
+        let HeldSession { session, manager, on_loss, ended, .. } = held;
         let lost = async {
+            if *on_loss == OnLoss::Keep {
+                return std::future::pending().await;
+            }
             loop {
                 match self.until_lost(manager, session).await {
                     Ok(lost) => return lost,
@@ -314,6 +378,9 @@ impl AppState {
         self.recover(&manager, request).await?;
         let held = self.open_session(&manager, request, (Holder::Process(pid), Some(process)))?;
         let session = held.session.clone();
+        if request.session.is_some() {
+            self.confirmed(&held).await?;
+        }
         self.follow(held, pid, watched);
         self.session(&session).await
     }
@@ -338,7 +405,7 @@ impl AppState {
         request: &SessionRequest,
         holder: (Holder, Option<OwnedFd>),
     ) -> ApiResult<HeldSession> {
-        let keep_alive = request.keep_alive;
+        let SessionRequest { keep_alive, on_loss, .. } = *request;
         heartbeat::check(keep_alive, self.config().margin).map_err(|error| {
             ApiError::new(Code::Usage, error.to_string()).help("choose another --keep-alive")
         })?;
@@ -361,7 +428,7 @@ impl AppState {
                 Err(ApiError::new(Code::Busy, message).help("close one, or try again later"))
             }
             (Some(Holder::Nobody) | None, _) => {
-                Ok(self.enter((manager.clone(), session), keep_alive, holder))
+                Ok(self.enter((manager.clone(), session), (keep_alive, on_loss), holder))
             }
         }
     }
@@ -407,13 +474,13 @@ impl AppState {
 
     /// One session.
     pub(super) async fn session(&self, session: &Name) -> ApiResult<SessionView> {
-        let known = |held: &Held| (held.manager.clone(), held.holder);
+        let known = |held: &Held| (held.manager.clone(), held.holder, held.on_loss);
         let known = self.sessions().with(|all| all.get(session).map(known));
-        let Some((manager, holder)) = known else {
+        let Some((manager, holder, on_loss)) = known else {
             return Err(closed(session, "it is not open"));
         };
         let leases = self.leases_of(&manager, session).await?;
-        let in_use = leases.iter().filter(|lease| lease.state == "active");
+        let in_use = leases.iter().filter(|lease| lease.state == "active" && !lease.unconfirmed);
         Ok(SessionView {
             session: session.to_string(),
             manager: manager.to_string(),
@@ -422,6 +489,7 @@ impl AppState {
                 Holder::Process(pid) => format!("process {pid}"),
                 Holder::Nobody => "nobody".to_owned(),
             },
+            on_loss,
             units: in_use.map(|lease| lease.units).sum(),
             leases: leases.into_iter().map(|lease| lease.lease).collect(),
         })
@@ -454,9 +522,9 @@ impl AppState {
         if !request.slice.as_str().starts_with(PREFIX) {
             return Ok(None);
         }
-        let known = |held: &Held| (held.manager.clone(), held.keep_alive);
+        let known = |held: &Held| (held.manager.clone(), held.keep_alive, held.on_loss);
         let known = self.sessions().with(|all| all.get(&request.slice).map(known));
-        let Some((manager, keep_alive)) = known else {
+        let Some((manager, keep_alive, on_loss)) = known else {
             return Err(closed(&request.slice, "it is not open"));
         };
         if request.manager.as_ref().is_some_and(|asked| *asked != manager) {
@@ -465,6 +533,11 @@ impl AppState {
         }
         request.manager = Some(manager.clone());
         request.configure(KEEP_ALIVE, keep_alive.to_string())?;
+        if on_loss == OnLoss::Keep {
+            request.configure(ON_LOSS, KEEP.to_owned())?;
+            // What it loses takes nothing else with it.
+            request.bundle = false;
+        }
         Ok(Some((manager, request.slice.clone())))
     }
 }

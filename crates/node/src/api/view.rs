@@ -182,6 +182,10 @@ pub struct LeaseView {
     /// Since when nothing was heard from its site, if it is given back for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unheard_since: Option<String>,
+    /// Whether its site has yet to confirm, since this deployment's start, that it keeps the lease, which depends on
+    /// heartbeats.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
     /// How it went, if it has ended: ended, given-back, refused, withdrawn, lapsed, failed (its setup, at the site, or
     /// its heartbeats), unanswered.
     pub outcome: Option<String>,
@@ -515,6 +519,7 @@ pub(super) fn lease(
             .map(|(_, until)| time(until)),
         fidelity: lease.fidelity(now).map(|fidelity| FidelityView::of(&fidelity)),
         unheard_since: lease.unheard.map(time),
+        unconfirmed: lease.unconfirmed,
         outcome: outcome.as_ref().map(|outcome| outcome_word(outcome, lease).to_owned()),
         refusal: match (&outcome, lease.closed_by) {
             (Some(Outcome::Refused(refusal)), _) => Some(RefusalView::of(refusal)),

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use serde::Deserialize;
 use tenure_config::{
-    RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawPlugins, RawProfiles, RawReach,
-    RawStacks, RawStock, RawStocks, RawUnits, StockKind,
+    OnSilence, RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawPlugins, RawProfiles,
+    RawReach, RawStacks, RawStock, RawStocks, RawUnits, StockKind,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosure;
@@ -121,6 +121,8 @@ pub(super) struct Broker {
     #[serde(default)]
     pub(super) reach: RawReach,
     pub(super) advertise: Option<Spanned<Span>>,
+    #[serde(default, rename = "on-silence")]
+    pub(super) on_silence: OnSilence,
 }
 
 #[derive(Deserialize)]

@@ -19,8 +19,8 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use tenure_config::{
-    BrokerPeers, ConfigError, Files, Override, Place, PluginSpec, Profiles, RawPlugin, RawPlugins,
-    RawPoint, Source, Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
+    BrokerPeers, ConfigError, Files, OnSilence, Override, Place, PluginSpec, Profiles, RawPlugin,
+    RawPlugins, RawPoint, Source, Sources, Stock, StockReader, Wrong, by_actor, named_brokers,
 };
 use tenure_core::actor::Role;
 use tenure_core::broker::availability::Disclosures;
@@ -152,6 +152,8 @@ pub struct Broker {
     pub search: Search,
     /// How often it tells those that pass requests on to it what it has.
     pub advertise: Span,
+    /// Whether it sells nothing that others have lent while these are silent.
+    pub pauses: bool,
 }
 
 /// A service manager.
@@ -343,6 +345,7 @@ impl Check<'_> {
             reach: broker.reach.reach(self.sources)?,
             search: broker.reach.search,
             advertise: tenure_config::advertise(broker.advertise.as_ref(), self.sources)?,
+            pauses: broker.on_silence == OnSilence::Pause,
         })
     }
 

@@ -7,8 +7,8 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tenure_config::{
-    RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawReach, RawSharing, RawStacks, RawStock,
-    RawStocks, RawUnits, StockKind,
+    OnSilence, RawAttributes, RawBrokerPeer, RawBrokers, RawPlugin, RawReach, RawSharing,
+    RawStacks, RawStock, RawStocks, RawUnits, StockKind,
 };
 use tenure_core::broker::quota::Quota;
 use tenure_core::model::identity::Scheme;
@@ -129,6 +129,8 @@ pub(super) struct Broker {
     #[serde(default)]
     pub(super) reach: RawReach,
     pub(super) advertise: Option<Spanned<Span>>,
+    #[serde(default, rename = "on-silence")]
+    pub(super) on_silence: OnSilence,
 }
 
 #[derive(Deserialize)]

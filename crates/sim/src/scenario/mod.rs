@@ -176,6 +176,8 @@ pub struct Broker {
     pub search: Search,
     /// How often it advertises what it has to those that pass requests on to it.
     pub advertise: Span,
+    /// Whether it sells nothing that others have lent while these are silent.
+    pub pauses: bool,
 }
 
 /// A service manager: asks for units as its workload goes up and down.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tenure_config::{
-    BrokerPeers, ConfigError, MAX_UNITS, NODE, PluginSpec, RawPlugin, RawStock, RawStocks, Sources,
-    StockKind, StockReader, by_actor, even_shares, known_broker, suggestion,
+    BrokerPeers, ConfigError, MAX_UNITS, NODE, OnSilence, PluginSpec, RawPlugin, RawStock,
+    RawStocks, Sources, StockKind, StockReader, by_actor, even_shares, known_broker, suggestion,
 };
 use tenure_core::actor::Role;
 use tenure_core::model::identity::Scheme;
@@ -313,6 +313,7 @@ impl Check<'_> {
                 reach: broker.reach.reach(self.sources)?,
                 search: broker.reach.search,
                 advertise: tenure_config::advertise(broker.advertise.as_ref(), self.sources)?,
+                pauses: broker.on_silence == OnSilence::Pause,
             };
             resolved.insert(name.into_inner(), broker);
         }

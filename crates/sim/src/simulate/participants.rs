@@ -98,10 +98,11 @@ pub(super) fn assemble(setting: &Setting, chance: Chance) -> Vec<Participant> {
                 Role::Broker => {
                     let (broker, term) = (setting.brokers[place].clone(), setting.term);
                     let adverts = setting.adverts;
+                    let pauses = setting.pauses && adverts.is_some();
                     let build = move || {
                         let mapper = of_broker(&broker, term);
                         let actor = Broker::new(setup.clone()).with_swing(mapper.swing());
-                        let actor = actor.with_adverts(adverts);
+                        let actor = actor.with_adverts(adverts).with_pauses(pauses);
                         HostedActor::broker(actor, mapper)
                     };
                     (Box::new(build), None)

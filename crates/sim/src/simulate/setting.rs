@@ -54,6 +54,7 @@ pub(super) enum Stream {
     Forwarding,
     Adverts,
     Heartbeats,
+    Silence,
     Family(Family),
     /// When a family strikes.
     Strikes(Family),
@@ -86,6 +87,7 @@ impl Stream {
                 Self::Forwarding => 129,
                 Self::Adverts => 130,
                 Self::Heartbeats => 131,
+                Self::Silence => 132,
             },
         )
     }
@@ -110,6 +112,8 @@ pub(super) struct Setting {
     pub(super) clock_check: Option<Span>,
     /// How often brokers tell those that pass requests on to them what they have, if they do.
     pub(super) adverts: Option<Span>,
+    /// Whether brokers sell what others have lent them only while these are heard.
+    pub(super) pauses: bool,
     /// How long the drivers of sites and of guests take.
     pub(super) setup: Delay,
     pub(super) teardown: Delay,
@@ -235,6 +239,7 @@ impl Setting {
             burst: burst(&mut Stream::Burst.sampler(chance), healed, term),
             clock_check: clock_check(&mut Stream::Clocks.sampler(chance)),
             adverts: adverts(&mut Stream::Adverts.sampler(chance)),
+            pauses: Stream::Silence.sampler(chance).percent(20),
             scheme,
             margin,
             families,

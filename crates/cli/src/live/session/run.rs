@@ -281,9 +281,10 @@ impl Holding {
         }
     }
 
-    /// Holds it again after its connection broke. The deployment keeps the leases at least as long as this tries.
+    /// Holds it again after its connection broke. When the command has to end for that, the sites still keep its units: the
+    /// last heartbeat that they answered may be a quarter of the keep-alive older, and two margins are another one.
     fn again(&self, broke: &ClientError) -> Result<Client, String> {
-        let until = Instant::now() + duration(self.opened.keep_alive);
+        let until = Instant::now() + duration(self.opened.keep_alive.part(2));
         while Instant::now() < until {
             let request = self.opened.request(Some(self.session.clone()), None);
             match hold(&self.endpoint, request) {

@@ -1,4 +1,4 @@
-//! Adverts: what a broker tells those that pass requests on to it, and what it was told itself.
+//! Adverts: what a broker tells those that pass requests on to it, or have units of it, and what it was told itself.
 //!
 //! All of it is volatile. Its mapper sees by it whom to ask, and in which order; the broker itself only shares the time
 //! left among those that are not silent.
@@ -10,7 +10,8 @@ use super::Neighbour;
 use super::entries::Further;
 use super::known::{KnownNeighbour, Liveness, after};
 use crate::actor::periodic::Periodic;
-use crate::actor::{Role, dropped};
+use crate::actor::{Emit as _, Role, dropped};
+use crate::broker::facts::Woken;
 use crate::broker::{Broker, Output};
 use crate::model::codec::Hash;
 use crate::model::identity::ActorId;
@@ -106,7 +107,7 @@ impl Broker {
     }
 
     /// Whether a broker was heard of late.
-    pub(super) fn liveness_of(&self, broker: ActorId, now: Time) -> Liveness {
+    pub(in crate::broker) fn liveness_of(&self, broker: ActorId, now: Time) -> Liveness {
         liveness(self.adverts.received.get(&broker), now)
     }
 
@@ -127,21 +128,20 @@ impl Broker {
     /// After a restart nothing is known of others: they are asked.
     pub(in crate::broker) fn ask_for_adverts(&self, now: Time, out: &mut Output) {
         if self.adverts.period.is_some() {
-            let to = self.forwards_to().into_iter();
-            let ask = |(_, who)| self.base.volatile(who, now, Message::AdvertWanted);
-            out.replies.extend(to.map(ask));
+            let ask = |who| self.base.volatile(who, now, Message::AdvertWanted);
+            out.replies.extend(self.listened_to().into_iter().map(ask));
         }
     }
 
-    /// Sends adverts to all that pass requests on to it, if they are due.
+    /// Sends adverts to all that are told, if they are due.
     pub(in crate::broker) fn advertise(&mut self, now: Time, out: &mut Output) {
         if !self.adverts.due.falls_due(now) {
             return;
         }
-        let to = self.accepts_from();
+        let to = self.told();
         self.adverts.sent.retain(|who, _| to.contains(who));
-        let forwards: BTreeSet<_> = self.forwards_to().into_iter().map(|(_, who)| who).collect();
-        self.adverts.received.retain(|who, _| forwards.contains(who));
+        let heard = self.listened_to();
+        self.adverts.received.retain(|who, _| heard.contains(who));
         self.tell_all(now, &to, out);
     }
 
@@ -198,8 +198,9 @@ impl Broker {
         out: &mut Output,
     ) {
         let from = header.from;
-        if !self.passes_to(from) {
-            return out.problems.push(dropped("advert", "nothing is passed on to its sender"));
+        if !self.passes_to(from) && !self.has_units_of(from) {
+            let cause = "nothing is passed on to its sender, or borrowed from it";
+            return out.problems.push(dropped("advert", cause));
         }
         if let Err(cause) = advert.check() {
             return out.problems.push(dropped("advert", cause));
@@ -224,7 +225,12 @@ impl Broker {
             entries,
             since: None,
         };
+        let was = self.liveness_of(from, now);
         self.adverts.received.insert(from, heard);
+        if was != Liveness::Live && !self.state.open.is_empty() {
+            // What waits may be met by who is back.
+            self.emit(now, Woken {}, out);
+        }
     }
 
     /// What a broker answers to a request counts more than what it advertised before.
@@ -238,7 +244,7 @@ impl Broker {
 
     /// A broker has missed entries. If they were sent just now, they are sent again when the next advert is due.
     pub(in crate::broker) fn advert_wanted(&mut self, now: Time, from: ActorId, out: &mut Output) {
-        if !self.accepts_from().contains(&from) {
+        if !self.told().contains(&from) {
             return out.problems.push(dropped("advert-wanted", "its sender gets no adverts"));
         }
         let apart = self.adverts.period.unwrap_or_default().times(APART);
@@ -249,6 +255,20 @@ impl Broker {
             }
         }
         self.tell_all(now, &[from].into(), out);
+    }
+
+    /// The brokers that are told: those whose requests are taken, and those that units are lent to, which see by it
+    /// that their lender is there.
+    fn told(&self) -> BTreeSet<ActorId> {
+        let borrowers = self.state.sharings.brokers().into_iter();
+        let known = borrowers.filter(|who| self.base.is_known(*who, Role::Broker));
+        self.accepts_from().into_iter().chain(known).collect()
+    }
+
+    /// The brokers whose adverts count.
+    fn listened_to(&self) -> BTreeSet<ActorId> {
+        let asked = self.forwards_to().into_iter().map(|(_, who)| who);
+        asked.chain(self.borrows_from()).collect()
     }
 
     /// The brokers whose requests are taken.

@@ -20,7 +20,7 @@ impl Broker {
     pub(super) fn own_entries(&self, now: Time) -> Sums {
         let mut sums = Sums::default();
         for source in self.index.listed(None).filter(|source| source.until > now) {
-            let Some(calendar) = self.state.ledger.free(source.account) else { continue };
+            let Some(calendar) = self.free_to_sell(source.account, now) else { continue };
             let free = u32::try_from(calendar.free_at(now).max(0)).unwrap_or(u32::MAX);
             let next = calendar.next_with(now, 1).filter(|next| *next < source.until);
             sums.add(AdvertEntry {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Gathered, HOLD, PortionEvent, Stage};
 use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
-use crate::broker::allocation::{Drafts, Part, check_portion};
+use crate::broker::allocation::{Part, check_portion};
 use crate::broker::facts::PortionKept;
 use crate::broker::machine::State;
 use crate::broker::mapper::{Allocation, Choice, Verdict};
@@ -87,7 +87,7 @@ impl Broker {
         let shown = shown.ok_or_else(absent)?;
         let fact = self.kept_from(now, id, allocation.term.start())?;
         check_portion(&shown, allocation, now, self.base.two_margins())?;
-        let parts = self.parts_of(&shown, allocation, &mut Drafts::new())?;
+        let parts = self.parts_of(&shown, allocation, &mut self.drafts(now))?;
         let units: Vec<_> = parts.iter().map(Part::booked).collect();
         let exceeded = self.state.quotas.exceeded(self.answers_for(id), &units, now);
         if let Some(quota) = exceeded.or_else(|| self.no_more_kept(id)) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stacks::Taken;
+use super::stacks::{Spot, Taken};
 use super::window::Window;
 use super::{Parts, Search};
 use crate::model::identity::ActorId;
@@ -62,13 +62,18 @@ impl Search<'_> {
         taken: &Taken,
     ) -> Option<Rooms> {
         let (wanted, window) = (self.items.get(place)?.as_ref()?, (*windows.get(place)?)?);
-        let sites = self.sites_of(&[place]).into_iter().flatten();
+        let mut sites = Vec::new();
+        for source in self.suiting(&[place]) {
+            if !sites.contains(&source.site) {
+                sites.push(source.site);
+            }
+        }
         let room = |site: ActorId| {
             let mut trial = taken.clone();
-            let parts = wanted.place((term, window), self.placement, Some(site), &mut trial)?;
+            let parts = wanted.place((term, window), self.placement, Some(Spot::any_of(site)), &mut trial)?;
             (!parts.is_empty()).then_some((site, parts))
         };
-        Some(sites.filter_map(room).collect())
+        Some(sites.into_iter().filter_map(room).collect())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Draft, OfType};
+use super::{Draft, OfType, Search};
 use crate::broker::mapper::Source;
 use crate::model::calendar::Calendar;
 use crate::model::identity::ActorId;
@@ -19,6 +19,48 @@ pub(super) struct Booked {
     tokens: Arc<BTreeSet<Name>>,
     holder: ActorId,
     term: Term,
+}
+
+/// Where the items of a bundle may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot<'s> {
+    site: ActorId,
+    /// The one stack that units in stacks are to be of.
+    stack: Option<&'s Name>,
+}
+
+impl Spot<'_> {
+    /// Anything that a site has.
+    pub(super) fn any_of(site: ActorId) -> Self {
+        Self { site, stack: None }
+    }
+
+    pub(super) fn has(self, source: &Source) -> bool {
+        let of_stack = |stack| source.tokens.is_empty() || source.tokens.contains(stack);
+        source.site == self.site && self.stack.is_none_or(of_stack)
+    }
+}
+
+impl Search<'_> {
+    /// Where the items of a bundle may come from: a site or, where it has such units in stacks, one of these.
+    pub(super) fn spots_of(&self, items: &[usize]) -> Vec<Option<Spot<'_>>> {
+        let mut stacks: BTreeMap<ActorId, Vec<&Name>> = BTreeMap::new();
+        let mut sites = Vec::new();
+        for source in self.suiting(items) {
+            let of_site = stacks.entry(source.site).or_insert_with(|| {
+                sites.push(source.site);
+                Vec::new()
+            });
+            let new: Vec<&Name> = source.tokens.iter().filter(|t| !of_site.contains(t)).collect();
+            of_site.extend(new);
+        }
+        let of_site = |site: ActorId| {
+            let of = stacks.get(&site).into_iter().flatten();
+            let each: Vec<_> = of.map(|&stack| Some(Spot { site, stack: Some(stack) })).collect();
+            if each.is_empty() { vec![Some(Spot::any_of(site))] } else { each }
+        };
+        sites.into_iter().flat_map(of_site).collect()
+    }
 }
 
 /// What other items of a request take: units of accounts, and when, with the tokens that go with them.

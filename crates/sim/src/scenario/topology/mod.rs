@@ -325,6 +325,7 @@ impl Check<'_> {
             reach,
             search,
             advertise,
+            pauses: false,
         };
         if plan.central {
             return Ok(BTreeMap::from([(Name::literal(CENTRAL), broker(BrokerPeers::default()))]));
