@@ -36,7 +36,7 @@ prepare_boards() {
 # describe_boards OWNER: writes what the driver of its site has to know.
 describe_boards() {
     local folder=$work/$1/drivers/${sites[$1]}
-    mkdir --parents "$folder"
+    (umask 077 && mkdir --parents "$folder")
     board_ports[$1]=$free_port
     free_port=$((free_port + 10))
     printf 'address=%s\nport=%s\npowered=%s\n' "$(listen_of "$1")" "${board_ports[$1]}" "$work/powered" >"$folder/board.conf"
