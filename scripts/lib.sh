@@ -196,3 +196,14 @@ phase() {
     after=$(date +%s%N)
     phases+=("$1 $(((after - before) / 1000000)) ms")
 }
+
+# Notes what it takes to install programs from PyPI.
+need_python_packages() {
+    need python3 python3
+    python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
+}
+
+# python_packages FOLDER PACKAGE...: installs packages from PyPI into a folder of their own, which is made.
+python_packages() {
+    python3 -m venv "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
+}

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Processes of several owners on this machine, which listen on loopback, each with a data folder in `work` and the
-# configuration OWNER.toml in `configurations`. Sourced after scripts/lib.sh.
+# Processes of several owners on this machine, each with a data folder in `work` and the configuration OWNER.toml in
+# `configurations`. They listen on loopback, unless the script has hosts for them. Sourced after scripts/lib.sh.
 
 work=${work:?} configurations=${configurations:?}
 declare -A pids=() ports=()
@@ -11,14 +11,33 @@ tenure_of() {
     "$TENURE" "${@:2}" --data "$work/$1"
 }
 
+# listen_of OWNER: the IP address at which the process of an owner listens.
+listen_of() {
+    echo 127.0.0.1
+}
+
+# on_host OWNER COMMAND...: runs a command on the host of an owner, in the place of this process.
+on_host() {
+    exec "${@:2}"
+}
+
+# settings OWNER: settings of an owner beside its configuration, one a line.
+settings() {
+    :
+}
+
 # start OWNER OPTION...: starts the process of an owner, or starts it again.
 start() {
     if [[ -z ${ports[$1]:-} ]]; then
         ports[$1]=$free_port
         free_port=$((free_port + 1))
     fi
-    "$TENURE" up --config "$configurations/$1.toml" --data "$work/$1" --set "listen=127.0.0.1:${ports[$1]}" "${@:2}" \
-        >>"$work/$1.log" 2>&1 &
+    local set=() setting
+    while read -r setting; do
+        set+=(--set "$setting")
+    done < <(settings "$1")
+    on_host "$1" "$TENURE" up --config "$configurations/$1.toml" --data "$work/$1" \
+        --set "listen=$(listen_of "$1"):${ports[$1]}" "${set[@]}" "${@:2}" >>"$work/$1.log" 2>&1 &
     pids[$1]=$!
 }
 

@@ -262,8 +262,14 @@ fn a_guest_whose_ticket_says_nothing_to_the_site_is_let_in_by_its_brokers_endors
 /// What a script prints, which must go well; it runs the built program.
 #[track_caller]
 fn script(words: &[&str]) -> String {
+    script_within("240s", words)
+}
+
+/// The same, with a limit of its own.
+#[track_caller]
+fn script_within(limit: &str, words: &[&str]) -> String {
     let output = Command::new("timeout")
-        .args(["--kill-after=10s", "240s"])
+        .args(["--kill-after=10s", limit])
         .args(words)
         .current_dir(root())
         .env("TENURE", tenure_tests::tenure())
@@ -286,7 +292,18 @@ fn the_cluster_of_four_processes_leases_across_two_sites() {
 
 #[test]
 fn ci_jobs_finish_on_shared_boards_while_each_process_is_killed() {
-    let said = script(&["scripts/lab"]);
+    all_jobs_are_done(&script(&["scripts/lab", "--quick"]));
+}
+
+/// Boards of QEMU with U-Boot, those of one lab as places of labgrid.
+#[test]
+#[ignore = "needs qemu-system-arm, u-boot-qemu and labgrid"]
+fn ci_jobs_test_real_boards_while_each_process_is_killed() {
+    all_jobs_are_done(&script_within("900s", &["scripts/lab"]));
+}
+
+#[track_caller]
+fn all_jobs_are_done(said: &str) {
     let last = said.lines().last().unwrap_or_default();
     assert!(last.starts_with("jobs done 45 ") && last.contains(", double leases: 0,"), "{said}");
 }

@@ -95,6 +95,8 @@ fn the_page_on_a_pipeline_is_true() {
 fn the_page_on_a_lab_is_true() {
     let config = std::fs::read_to_string(root().join("config/lab.toml")).expect("config/lab.toml");
     let deployment = Deployment::of(&config, tempfile::tempdir().expect("a folder"));
+    let doctor = deployment.tenure("doctor");
+    assert!(doctor.status.success(), "{}", stderr(&doctor));
     is_true_on(&deployment, "docs/howto/lab-of-phones.md");
 }
 

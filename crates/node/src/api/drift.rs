@@ -51,7 +51,9 @@ fn of_site(
         let broker = names.get(&link.holder);
         let offered = stock.zip(broker).and_then(|(stock, broker)| stock.brokers.get(broker));
         let (units, offered) = (link.units.get(), offered.map_or(0, |units| units.get()));
-        if units == offered || link.term.end() <= now {
+        // Units of stacks are delegated one by one.
+        let one_of_them = link.clauses.stacked.is_some() && units <= offered;
+        if units == offered || one_of_them || link.term.end() <= now {
             continue;
         }
         let (broker, until) = (view::name(names, link.holder), time(link.term.end()));
