@@ -191,6 +191,7 @@ scripts! {
     modify_survives_crashes
     named_units
     no_resurrection
+    one_stack
     out_of_order
     over_delegation_convicted
     over_issue

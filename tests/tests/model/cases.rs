@@ -612,17 +612,15 @@ fn networks() -> Vec<Case> {
         },
         Case {
             name: "forwarded",
-            text: "two brokers that pass requests on to each other; both guests ask the one without units",
+            text: "two brokers that pass requests on to each other, and a close at any moment",
             network: Some(Network::Forward),
-            until: 15,
+            until: 16,
             budget: Budget { closes: 1, ..Budget::NONE },
-            trouble_until: 12,
-            ends: vec![End::BothServed],
-            ..Case::default()
+            ..alone()
         },
         Case {
             name: "forwarded, crash",
-            text: "the same for one guest, with a crash of any actor",
+            text: "the same without a close, with a crash of any actor",
             network: Some(Network::Forward),
             budget: Budget { crashes: 1, ..Budget::NONE },
             from: 10,

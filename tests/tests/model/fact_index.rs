@@ -16,6 +16,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::LEDGER_RETENTION;
 use tenure_core::ticket::link::{AccountId, LinkHash, SignedLink};
 use tenure_core::ticket::receipt::Receipt;
+use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::message::Message;
 
 /// A link, with what came back of it: units, and when they are not out.
@@ -40,6 +41,8 @@ pub(crate) struct FactIndex {
     held: BTreeMap<RequestId, Vec<Vec<LinkHash>>>,
     /// The requests that it ever held offers for.
     offered: BTreeSet<RequestId>,
+    /// The tickets that another broker has cut for a request that was passed on to it.
+    brought: BTreeSet<LinkHash>,
     /// The leases that went active at a site.
     activated: BTreeSet<LinkHash>,
     /// The receipts, by ticket and number: of the site, of its guest, in the credit of their broker.
@@ -85,7 +88,10 @@ impl FactIndex {
         let held = |ticket: &Ticket| self.granted.contains_key(&ticket.hash());
         let signed = |receipt: &Receipt| self.returned.contains(&number(receipt));
         match message {
-            Message::Delegate { ticket, .. } => delegated(&|link| link == ticket.bottom()),
+            Message::Delegate { ticket, .. } => {
+                delegated(&|link| link == ticket.bottom())
+                    || self.links.contains_key(&ticket.hash())
+            }
             Message::Delegated { generation, .. } => delegated(&|link| {
                 link.delegation.is_some_and(|taken| taken.generation == *generation)
             }),
@@ -96,9 +102,9 @@ impl FactIndex {
             Message::Offered { request, until, .. } => {
                 until.is_none() || self.offered.contains(request)
             }
-            Message::Granted { tickets, .. } => {
-                tickets.iter().all(|(_, ticket)| self.links.contains_key(&ticket.hash()))
-            }
+            Message::Granted { tickets, .. } => tickets.iter().all(|(_, ticket)| {
+                self.links.contains_key(&ticket.hash()) || self.brought.contains(&ticket.hash())
+            }),
             Message::Redeem { ticket, .. } => held(ticket),
             Message::Leased { ticket, .. } => self.activated.contains(&self.lease_of(*ticket)),
             Message::Reclaim { ticket } => self.links.contains_key(&ticket.hash()),
@@ -248,7 +254,12 @@ impl FactIndex {
                 self.offered.insert(fact.request);
                 self.held.insert(fact.request, fact.offers.iter().map(hashes).collect());
             }
-            // The model check passes nothing on.
+            broker::Fact::PassAnswered(fact) => {
+                if let Outcome::Granted(tickets) = &fact.outcome {
+                    self.brought.extend(tickets.iter().map(|(_, ticket)| ticket.hash()));
+                }
+            }
+            // The model check divides nothing.
             broker::Fact::PortionHanded(_)
             | broker::Fact::PortionKept(_)
             | broker::Fact::PortionPassed(_)
@@ -299,7 +310,6 @@ impl FactIndex {
             | broker::Fact::RequestSealed(_)
             | broker::Fact::RequestHanded(_)
             | broker::Fact::RequestPassed(_)
-            | broker::Fact::PassAnswered(_)
             | broker::Fact::PassLapsed(_)
             | broker::Fact::OrderPlaced(_)
             | broker::Fact::OrderEnded(_)
@@ -413,10 +423,8 @@ impl FactIndex {
 
     /// S3: a part is a part in everything.
     fn enter_link(&mut self, parent: &SignedLink, child: &SignedLink) {
-        // What is no delegation covers its parts by itself.
-        if parent.delegation.is_none() {
-            self.delegated.entry(parent.account()).or_insert_with(|| vec![parent.clone()]);
-        }
+        // What is no delegation of its own, or to it, covers its parts by itself.
+        self.delegated.entry(parent.account()).or_insert_with(|| vec![parent.clone()]);
         if child.follows(Some(parent)).is_err() {
             self.broken.insert("S3");
         }

@@ -12,7 +12,8 @@ pub(crate) fn of(actor: &impl std::fmt::Debug) -> String {
     for field in ["base", "plan", "by_id", "count", "came_at", "since"] {
         text = edit(&text, &format!(" {field}: "), |_| String::new());
     }
-    for name in ["Cause ", "Sequence "] {
+    // And what was worked out of a sealed message and kept.
+    for name in ["Cause ", "Sequence ", "OnceLock"] {
         text = edit(&text, name, |_| String::new());
     }
     text = edit(&text, "short_since: ", |value| if value == "None" { "-" } else { "+" }.to_owned());

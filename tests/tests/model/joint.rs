@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::RwLock;
 
-use super::participants::{ALL, SITE};
+use super::participants::{ALL, GUEST, RIVAL, SITE};
 use super::summary::{Key, LeaseStates};
 
 /// A word each of guest, broker and site; `-` for a lease that the actor does not know.
@@ -16,7 +16,8 @@ pub(crate) struct Joint(RwLock<BTreeSet<Triple>>);
 impl Joint {
     /// Adds the leases of one state, by the state names of all actors, of which one sells.
     pub(crate) fn see(&self, seller: usize, words: [&LeaseStates; ALL]) {
-        let all = words.iter().flat_map(|words| words.iter().map(|(key, _)| *key));
+        let all = [GUEST, RIVAL, seller, SITE].into_iter().flat_map(|who| words[who]);
+        let all = all.map(|(key, _)| *key);
         for key in all {
             let triple = [key.0, seller, SITE].map(|who| find(words[who], key));
             if !self.0.read().unwrap().contains(&triple) {

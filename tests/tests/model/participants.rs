@@ -15,6 +15,7 @@ use tenure_core::runtime::{AnyActor, Decision, Input};
 
 use tenure_core::mapper::fcfs::Fcfs;
 use tenure_core::mapper::first_fit::FirstFit;
+use tenure_core::mapper::route::Routed;
 use tenure_core::model::identity::{ActorId, Scheme, Signer};
 use tenure_core::model::name::Name;
 use tenure_core::model::resource::Attributes;
@@ -36,7 +37,7 @@ pub(crate) const SITE: usize = 3;
 pub(crate) const FAR: usize = 4;
 /// How many there are.
 pub(crate) const ALL: usize = 5;
-pub(crate) const NAMES: [&str; ALL] = ["guest", "rival", "broker", "site", "far broker"];
+pub(crate) const NAMES: [&str; ALL] = ["guest", "rival", "broker", "site", "far-broker"];
 
 /// The bound on the difference of two clocks: one step of the model's.
 pub(crate) const MARGIN: Span = Span::from_secs(1);
@@ -134,7 +135,7 @@ impl Participant {
             AnyActor::Broker(actor) => {
                 let view = actor.view(now)?;
                 Decision::Broker(match seller {
-                    BrokerPolicy::Fair => Fcfs::default().decide(&view),
+                    BrokerPolicy::Fair => Routed(Box::new(Fcfs::default())).decide(&view),
                     BrokerPolicy::Greedy => OversellingMapper.decide(&view),
                 })
             }

@@ -270,7 +270,7 @@ impl World {
         if who == SITE && left.resets > 0 {
             inputs.push(Step::Reset);
         }
-        if left.crashes > 0 {
+        if left.crashes > 0 && (who < FAR || self.case.network.is_some()) {
             inputs.push(Step::Crash);
             if self.case.shell == Shell::Sends {
                 for place in 0..inputs.len() {

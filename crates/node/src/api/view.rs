@@ -457,6 +457,16 @@ fn extension(held: &Held) -> Option<String> {
     }
 }
 
+/// How far another change is, if one is under way.
+fn returning(held: &Held) -> Option<String> {
+    match held.change {
+        Change::None | Change::Requested { .. } | Change::Redeeming { .. } => None,
+        Change::Modifying { .. } => Some("modifying".to_owned()),
+        Change::Leaving(_) => Some("leaving".to_owned()),
+        Change::Returning(_) => Some("returning".to_owned()),
+    }
+}
+
 /// A lease at the time `now`.
 pub(super) fn lease(
     (manager, me): (&Name, ActorId),
@@ -473,12 +483,7 @@ pub(super) fn lease(
     let units = units.flat_map(|(held, lease)| held.units.values().map(move |unit| (lease, unit)));
     let units = units.map(|(lease, unit)| lease_unit((me, of, lease), unit, found));
     let extension = held.and_then(extension);
-    let returning = held.and_then(|held| match held.change {
-        Change::None | Change::Requested { .. } | Change::Redeeming { .. } => None,
-        Change::Modifying { .. } => Some("modifying".to_owned()),
-        Change::Leaving(_) => Some("leaving".to_owned()),
-        Change::Returning(_) => Some("returning".to_owned()),
-    });
+    let returning = held.and_then(returning);
     let rest = (lease.rest == Some(RestStanding::UnderWay)).then(|| "returning".to_owned());
     let given = lease.rest == Some(RestStanding::Given);
     let outcome = lease.state.outcome();

@@ -70,7 +70,12 @@ impl Search<'_> {
         }
         let room = |site: ActorId| {
             let mut trial = taken.clone();
-            let parts = wanted.place((term, window), self.placement, Some(Spot::any_of(site)), &mut trial)?;
+            let parts = wanted.place(
+                (term, window),
+                self.placement,
+                Some(Spot::any_of(site)),
+                &mut trial,
+            )?;
             (!parts.is_empty()).then_some((site, parts))
         };
         Some(sites.into_iter().filter_map(room).collect())
