@@ -298,7 +298,10 @@ impl World {
     pub(super) fn rests(&mut self, who: usize) -> Result<(), Violation> {
         let participant = &self.participants[who];
         let (actor, clock) = (participant.id, participant.time(self.now));
-        let due = |hosted: &AnyActor| hosted.next_timeout().is_some_and(|due| due <= clock);
+        let due = |hosted: &AnyActor| {
+            let all = [hosted.next_timeout(), hosted.next_volatile()];
+            all.into_iter().flatten().any(|due| due <= clock)
+        };
         if !participant.listens()
             || participant.is_stale()
             || !participant.run.unsynced.is_empty()
