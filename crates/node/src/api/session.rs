@@ -45,9 +45,6 @@ const ON_LOSS: &str = "session.on-loss";
 /// Its value.
 const KEEP: &str = "keep";
 
-/// The pause before it is asked again whether sites have confirmed leases after a restart.
-const CONFIRM: Duration = Duration::from_millis(50);
-
 /// What becomes of a session that loses a lease, or does not get one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -197,11 +194,17 @@ impl AppState {
         }
     }
 
-    /// A session that is to be held again may be known by its leases alone.
+    /// A session that is to be held again may be known by its leases alone, and these have to be confirmed by their sites.
     async fn recover(self: &Rc<Self>, manager: &Name, request: &SessionRequest) -> ApiResult<()> {
         if let Some(session) = &request.session {
             let leases = self.leases_of(manager, session).await?;
             self.resume_all(manager, &leases);
+            // One may have ended while the deployment was down.
+            if let Some(lease) = leases.iter().find(|lease| lease.unconfirmed) {
+                let lease = &lease.lease;
+                let message = format!("the site of lease {lease} has yet to confirm it");
+                return Err(ApiError::new(Code::Busy, message).help("try again in a moment"));
+            }
         }
         Ok(())
     }
@@ -255,9 +258,6 @@ impl AppState {
         let manager = lease_request::manager(self, request.manager.as_ref())?;
         self.recover(&manager, request).await?;
         let held = self.open_session(&manager, request, (Holder::Connection, None))?;
-        if request.session.is_some() {
-            self.confirmed(&held).await?;
-        }
         match self.session(&held.session).await.and_then(|view| json(&view)) {
             Ok(view) => Ok((held, view)),
             Err(error) => {
@@ -309,17 +309,6 @@ impl AppState {
             ended
         });
         HeldSession { session, manager, keep_alive, on_loss, ended }
-    }
-
-    /// After a restart a session is held again once the sites of its leases have confirmed them: one may have ended while
-    /// the deployment was down.
-    async fn confirmed(&self, held: &HeldSession) -> ApiResult<()> {
-        let HeldSession { session, manager, .. } = held;
-        // Who is not heard for so long loses its leases.
-        while self.leases_of(manager, session).await?.iter().any(|lease| lease.unconfirmed) {
-            sleep(CONFIRM).await;
-        }
-        Ok(())
     }
 
     /// Waits until a session is closed, or has lost a lease and ends with it; which of them.
@@ -378,9 +367,6 @@ impl AppState {
         self.recover(&manager, request).await?;
         let held = self.open_session(&manager, request, (Holder::Process(pid), Some(process)))?;
         let session = held.session.clone();
-        if request.session.is_some() {
-            self.confirmed(&held).await?;
-        }
         self.follow(held, pid, watched);
         self.session(&session).await
     }

@@ -83,6 +83,13 @@ struct FoundUnit<'a> {
     properties: &'a BTreeMap<String, String>,
 }
 
+/// Why a session is lost.
+struct Loss {
+    why: String,
+    /// How long its sites surely keep its units, if they may do so no longer than the command has by `--grace`.
+    within: Option<Span>,
+}
+
 /// How a command has ended.
 enum Ended {
     Itself(ExitStatus),
@@ -172,7 +179,7 @@ fn ended_as(status: ExitStatus) -> Result<(), Error> {
 async fn supervise(
     args: &RunArgs,
     file: &NamedTempFile,
-    mut lost: oneshot::Receiver<String>,
+    mut lost: oneshot::Receiver<Loss>,
 ) -> Result<Ended, Error> {
     let mut signals = PASSED_ON
         .iter()
@@ -200,9 +207,12 @@ async fn supervise(
             }
             passed = next(&mut signals) => group.signal(passed),
             told = &mut lost, if why.is_none() => {
-                why = Some(told.unwrap_or_else(|_| "it is not held any more".to_owned()));
+                let not_held = || Loss { why: "it is not held any more".to_owned(), within: None };
+                let loss = told.unwrap_or_else(|_| not_held());
+                why = Some(loss.why);
                 group.signal(Signal::TERM);
-                group.kill_at = Some(Deadline::now() + duration(args.grace));
+                let grace = loss.within.map_or(args.grace, |within| within.min(args.grace));
+                group.kill_at = Some(Deadline::now() + duration(grace));
             }
             () = sleep_until(kill_at), if group.kill_at.is_some() => {
                 group.signal(Signal::KILL);
@@ -267,34 +277,38 @@ struct Holding {
 }
 
 impl Holding {
-    /// Holds it, again if the deployment was away for no longer than the session is kept alive; why it is lost in the end.
-    fn until_lost(mut self) -> String {
+    /// Holds it, again if the deployment was away for half of its keep-alive at most; why it is lost in the end.
+    fn until_lost(mut self) -> Loss {
         loop {
             match self.client.next::<SessionView>(None) {
                 Ok(_) => {}
-                Err(ClientError::Refused(no)) => return no.to_string(),
+                Err(ClientError::Refused(no)) => return Loss { why: no.to_string(), within: None },
                 Err(error) => match self.again(&error) {
                     Ok(client) => self.client = client,
-                    Err(why) => return why,
+                    Err(loss) => return loss,
                 },
             }
         }
     }
 
-    /// Holds it again after its connection broke. When the command has to end for that, the sites still keep its units: the
-    /// last heartbeat that they answered may be a quarter of the keep-alive older, and two margins are another one.
-    fn again(&self, broke: &ClientError) -> Result<Client, String> {
-        let until = Instant::now() + duration(self.opened.keep_alive.part(2));
+    /// Holds it again after its connection broke.
+    ///
+    /// The last heartbeat that its sites have answered may be a quarter of the keep-alive older than that. So of the
+    /// keep-alive a half is there to come back in, and a quarter for the command to end in.
+    fn again(&self, broke: &ClientError) -> Result<Client, Loss> {
+        let keep_alive = self.opened.keep_alive;
+        let until = Instant::now() + duration(keep_alive.part(2));
         while Instant::now() < until {
             let request = self.opened.request(Some(self.session.clone()), None);
             match hold(&self.endpoint, request) {
                 Ok((client, _)) => return Ok(client),
                 Err(Error::Client(ClientError::Refused(no))) if no.code == Code::SessionClosed => {
-                    return Err(no.to_string());
+                    return Err(Loss { why: no.to_string(), within: None });
                 }
                 Err(_) => thread::sleep(PAUSE),
             }
         }
-        Err(format!("the deployment did not come back: {broke}"))
+        let why = format!("the deployment did not come back: {broke}");
+        Err(Loss { why, within: Some(keep_alive.part(4)) })
     }
 }
