@@ -307,20 +307,25 @@ fn lives() -> Vec<Case> {
             ends: vec![End::Extended],
             ..alone()
         },
-        Case {
-            name: "sold again",
-            text: "both guests request the same term; its holder may give it back",
-            requests: vec![
-                planned(GUEST, 11),
-                PlannedRequest { window: (11, 12), ..planned(RIVAL, 11) },
-            ],
-            until: 15,
-            budget: Budget { closes: 1, ..Budget::NONE },
-            trouble_until: 12,
-            ends: vec![End::SoldAgain],
-            ..Case::default()
-        },
+        sold_again(),
     ]
+}
+
+/// Two guests for one unit, of whom the first may give it back.
+fn sold_again() -> Case {
+    Case {
+        name: "sold again",
+        text: "both guests request the same term; its holder may give it back",
+        requests: vec![
+            planned(GUEST, 11),
+            PlannedRequest { window: (11, 12), ..planned(RIVAL, 11) },
+        ],
+        until: 15,
+        budget: Budget { closes: 1, ..Budget::NONE },
+        trouble_until: 12,
+        ends: vec![End::SoldAgain],
+        ..Case::default()
+    }
 }
 
 /// The ways in which a request can go.
@@ -591,15 +596,7 @@ fn networks() -> Vec<Case> {
             name: "shared",
             text: "a broker that sells what another one has lent it; a close at any moment, and a second guest",
             network: Some(Network::Share),
-            requests: vec![
-                planned(GUEST, 11),
-                PlannedRequest { window: (11, 12), ..planned(RIVAL, 11) },
-            ],
-            until: 15,
-            budget: Budget { closes: 1, ..Budget::NONE },
-            trouble_until: 12,
-            ends: vec![End::SoldAgain],
-            ..Case::default()
+            ..sold_again()
         },
         Case {
             name: "shared, crash",

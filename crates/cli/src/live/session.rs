@@ -6,7 +6,7 @@ mod run;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use tenure_core::model::name::Name;
 use tenure_core::model::property::Properties;
 use tenure_core::model::time::Span;
@@ -109,25 +109,14 @@ pub(crate) struct Opened {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = Span::from_str)]
     keep_alive: Span,
     /// What happens when it loses a lease, or does not get one: all of its leases go back, or it goes on with the others
-    #[arg(long, value_name = "WHAT", default_value = "close")]
-    on_loss: Loss,
-}
-
-/// What becomes of a session that loses a lease.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Loss {
-    Close,
-    Keep,
+    #[arg(long, value_name = "close|keep", default_value = "close", value_parser = OnLoss::from_str)]
+    on_loss: OnLoss,
 }
 
 impl Opened {
     fn request(&self, session: Option<Name>, pid: Option<u32>) -> SessionRequest {
         let (manager, keep_alive) = (self.manager.clone(), self.keep_alive);
-        let on_loss = match self.on_loss {
-            Loss::Close => OnLoss::Close,
-            Loss::Keep => OnLoss::Keep,
-        };
-        SessionRequest { manager, session, keep_alive, on_loss, pid }
+        SessionRequest { manager, session, keep_alive, on_loss: self.on_loss, pid }
     }
 }
 
@@ -191,10 +180,7 @@ pub(crate) fn session(command: &SessionCommand, console: &mut Console<'_>) -> Re
                     shown.session,
                     shown.manager,
                     shown.held_by,
-                    match shown.on_loss {
-                        OnLoss::Close => "close",
-                        OnLoss::Keep => "keep",
-                    },
+                    shown.on_loss.word(),
                     shown.units,
                     if leases.is_empty() { "-" } else { &leases },
                 )?);

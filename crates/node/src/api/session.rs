@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,9 +43,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The property of the leases of a session that goes on without those that it loses.
 const ON_LOSS: &str = "session.on-loss";
 
-/// Its value.
-const KEEP: &str = "keep";
-
 /// What becomes of a session that loses a lease, or does not get one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -57,12 +55,29 @@ pub enum OnLoss {
 }
 
 impl OnLoss {
+    /// As users and the leases of a session say it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Close => "close",
+            Self::Keep => "keep",
+        }
+    }
+
     /// As the leases of a session say it.
     fn of(lease: &LeaseView) -> Self {
-        match lease.configuration.get(ON_LOSS) {
-            Some(word) if word == KEEP => Self::Keep,
-            Some(_) | None => Self::Close,
-        }
+        let word = lease.configuration.get(ON_LOSS);
+        word.and_then(|word| word.parse().ok()).unwrap_or_default()
+    }
+}
+
+impl FromStr for OnLoss {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let all = [Self::Close, Self::Keep];
+        all.into_iter()
+            .find(|known| known.word() == word)
+            .ok_or_else(|| "write `close` or `keep`".to_owned())
     }
 }
 
@@ -520,7 +535,7 @@ impl AppState {
         request.manager = Some(manager.clone());
         request.configure(KEEP_ALIVE, keep_alive.to_string())?;
         if on_loss == OnLoss::Keep {
-            request.configure(ON_LOSS, KEEP.to_owned())?;
+            request.configure(ON_LOSS, on_loss.word().to_owned())?;
             // What it loses takes nothing else with it.
             request.bundle = false;
         }
