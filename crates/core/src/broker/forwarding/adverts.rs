@@ -133,7 +133,7 @@ impl Broker {
         }
     }
 
-    /// Sends adverts to all that are told, if they are due.
+    /// Sends the adverts that are due.
     pub(in crate::broker) fn advertise(&mut self, now: Time, out: &mut Output) {
         if !self.adverts.due.falls_due(now) {
             return;
@@ -257,7 +257,7 @@ impl Broker {
         self.tell_all(now, &[from].into(), out);
     }
 
-    /// The brokers that are told: those whose requests are taken, and those that units are lent to, which see by it
+    /// The brokers that get adverts: those whose requests are taken, and those that units are lent to, which see by it
     /// that their lender is there.
     fn told(&self) -> BTreeSet<ActorId> {
         let borrowers = self.state.sharings.brokers().into_iter();
