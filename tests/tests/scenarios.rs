@@ -153,6 +153,7 @@ scripts! {
     adverts
     forwarding
     forwarding_answers
+    forwarding_offers
     portions
     portions_lost
     forged_receipt

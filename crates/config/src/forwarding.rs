@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tenure_core::broker::forwarding::{Accepted, Neighbour, Reach, Search};
+use tenure_core::broker::portions::{HOLD, LONGEST_HOLD};
 use tenure_core::broker::sharing::Sharing;
 use tenure_core::model::name::Name;
 use tenure_core::model::time::Span;
@@ -44,18 +45,60 @@ pub enum OnSilence {
 pub struct RawReach {
     hops: Option<Spanned<u8>>,
     asks: Option<Spanned<u16>>,
-    /// In which order brokers are asked.
     #[serde(default)]
-    pub search: Search,
+    search: RawSearch,
+    hold: Option<Spanned<Span>>,
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RawSearch {
+    #[default]
+    Hints,
+    DepthFirst,
+    /// As by hints, direct neighbours alone.
+    OneHop,
 }
 
 impl RawReach {
+    /// In which order brokers are asked.
+    pub fn search(&self) -> Search {
+        match self.search {
+            RawSearch::Hints | RawSearch::OneHop => Search::Hints,
+            RawSearch::DepthFirst => Search::DepthFirst,
+        }
+    }
+
+    /// How long others hold portions of a request that is gathered.
+    ///
+    /// # Errors
+    /// A length out of its bounds.
+    pub fn hold(&self, sources: &Sources<'_>) -> Result<Span, ConfigError> {
+        let Some(given) = &self.hold else { return Ok(HOLD) };
+        let hold = *given.get_ref();
+        if (Span::SECOND..=LONGEST_HOLD).contains(&hold) {
+            return Ok(hold);
+        }
+        let help = format!("write a length from \"1s\" to \"{LONGEST_HOLD}\"");
+        Err(sources.error(given.span(), format!("`hold` must not be {hold}"), help))
+    }
+
     /// How far, within the bounds.
     ///
     /// # Errors
     /// A bound that is exceeded.
     pub fn reach(&self, sources: &Sources<'_>) -> Result<Reach, ConfigError> {
-        let usual = Reach::default();
+        let usual = match self.search {
+            RawSearch::OneHop => Reach { hops: 1, ..Reach::default() },
+            RawSearch::Hints | RawSearch::DepthFirst => Reach::default(),
+        };
+        if let Some(hops) = self.hops.as_ref().filter(|hops| *hops.get_ref() > usual.hops)
+            && self.search == RawSearch::OneHop
+        {
+            let cause = "`hops` is at most 1 with `search = \"one-hop\"`".to_owned();
+            return Err(sources.error(hops.span(), cause, None));
+        }
         let reach = Reach {
             hops: self.hops.as_ref().map_or(usual.hops, |hops| *hops.get_ref()),
             asks: self.asks.as_ref().map_or(usual.asks, |asks| *asks.get_ref()),

@@ -68,7 +68,10 @@ fn difference(
         Standing::Request(state) if state.is_open() => {
             let same = match state {
                 request::State::Asked => matches!(sold, Some(broker::State::Open { .. })),
-                request::State::Offered { .. } => matches!(sold, Some(broker::State::Held { .. })),
+                request::State::Offered { .. } => matches!(
+                    sold,
+                    Some(broker::State::Held { .. } | broker::State::Proposed { .. })
+                ),
                 _ => false,
             };
             return (!same).then_some("its broker says otherwise");

@@ -15,6 +15,7 @@ use tenure_core::model::identity::ActorId;
 use tenure_core::model::slice::LeaseId;
 use tenure_core::ticket::link::LinkHash;
 use tenure_core::model::time::Time;
+use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::portion::PortionOutcome;
 use tenure_core::wire::message::{self, Envelope, Message, Sealed, Sequence};
 use tenure_core::ticket::Ticket;
@@ -317,7 +318,11 @@ fn question(message: &Message) -> Option<Hash> {
         Message::Returned { ticket, number, .. } | Message::Modified { ticket, number, .. } => codec::encode(&(ticket, number)),
         Message::Reclaimed { ticket, .. } => codec::encode(ticket),
         Message::Credited { receipts } => codec::encode(receipts),
-        Message::HandedBack(back) => codec::encode(&back.request),
+        // What is offered is granted, or lapses.
+        Message::HandedBack(back) => {
+            let offered = matches!(back.outcome, Outcome::Offered(_, Some(_)));
+            codec::encode(&(back.request, offered))
+        }
         // What is held is granted, or lapses.
         Message::PortionBack(back) => {
             let held = matches!(back.outcome, PortionOutcome::Held { .. });

@@ -122,6 +122,7 @@ impl Check for Checker {
             Fact::RequestPassed(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::PassAnswered(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::PassLapsed(fact) => self.lives(scene, subject(fact.request), tally),
+            Fact::OfferPassed(fact) => self.lives(scene, subject(fact.request), tally),
             Fact::TicketsCut(fact) => {
                 self.lives(scene, subject(fact.request), tally)?;
                 let mut serials = fact.tickets.iter().map(|(_, ticket)| ticket.bottom().serial);

@@ -207,6 +207,14 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
         | Message::Credited { .. } => {
             model.brokers.get(&from).is_some_and(|broker| broker_says(broker, to, message, binding))
         }
+        Message::Accept { request, offer } if model.brokers.contains_key(&from) => {
+            let record = model.brokers.get(&from).and_then(|broker| broker.requests.get(request));
+            record.is_some_and(|record| {
+                matches!(&record.state, AtBroker::Taking { by, offer: chosen, .. }
+                    if *by == to && chosen == offer)
+            })
+        }
+        Message::Withdraw(_) if model.brokers.contains_key(&from) => !binding,
         Message::Request(_)
         | Message::Accept { .. }
         | Message::Withdraw(_)
@@ -449,8 +457,38 @@ fn hands_back(broker: &BrokerModel, back: &HandedBack) -> bool {
             ),
             Outcome::Granted(told),
         ) => tickets == told,
-        (Some(AtBroker::Refused { refusal, .. }), Outcome::Refused(told)) => refusal == told,
+        (Some(AtBroker::Refused { refusal, offers }), Outcome::Refused(told)) => {
+            refusal == told && offers.is_empty()
+        }
+        (Some(AtBroker::Refused { refusal, offers }), Outcome::Countered(told, instead)) => {
+            refusal == told && offers == instead
+        }
+        (Some(state), Outcome::Offered(offers, until)) => offers_so(state, offers, *until, &None),
         (_, _) => false,
+    }
+}
+
+/// Whether a broker makes these offers for a request.
+fn offers_so(
+    state: &AtBroker,
+    offers: &[Offer],
+    until: Option<Time>,
+    refusal: &Option<Refusal>,
+) -> bool {
+    match state {
+        AtBroker::Held { offers: held, until: end, refusal: why, .. } => {
+            until == Some(*end)
+                && refusal == why
+                && held.len() == offers.len()
+                && held.iter().zip(offers).all(|(held, offer)| is_offer(held, offer))
+        }
+        AtBroker::Proposed { offers: heard, until: end, .. } => {
+            until == Some(*end) && refusal.is_none() && heard == offers
+        }
+        AtBroker::Planned { offers: planned, refusal: why } => {
+            until.is_none() && refusal == why && planned == offers
+        }
+        _ => false,
     }
 }
 
@@ -477,18 +515,7 @@ fn broker_says(broker: &BrokerModel, to: ActorId, message: &Message, binding: bo
         Message::Offered { request, offers, until, refusal } => {
             let state = broker.requests.get(request).map(|record| &record.state);
             request.origin == to
-                && match state {
-                    Some(AtBroker::Held { offers: held, until: end, refusal: why, .. }) => {
-                        *until == Some(*end)
-                            && refusal == why
-                            && held.len() == offers.len()
-                            && held.iter().zip(offers).all(|(held, offer)| is_offer(held, offer))
-                    }
-                    Some(AtBroker::Planned { offers: planned, refusal: why }) => {
-                        until.is_none() && refusal == why && planned == offers
-                    }
-                    _ => false,
-                }
+                && state.is_some_and(|state| offers_so(state, offers, *until, refusal))
         }
         // It answers with all that it was shown; what it cut and remembers must be credited.
         Message::Credited { receipts } => receipts.iter().all(|(hash, number)| {

@@ -121,6 +121,7 @@ impl Checker {
         let like: &[_] = match broker {
             "Passed" | "Gathering" | "Committing" => &["Open"],
             "Granted" | "Returned" if joint.shared => &["Granted", "Returned"],
+            "Proposed" | "Taking" => &["Held"],
             "Brought" => &["Granted", "Returned"],
             _ => return self.allows_at_one_broker(model, joint),
         };

@@ -190,6 +190,7 @@ fn of_broker(fact: &broker::Fact) -> Option<RequestId> {
         F::PortionsReleased(fact) => Some(fact.request),
         F::OffersHeld(fact) => Some(fact.request),
         F::OfferAccepted(fact) => Some(fact.request),
+        F::OfferPassed(fact) => Some(fact.request),
         F::HoldEnded(fact) => Some(fact.request),
         F::RequestPlanned(fact) => Some(fact.request),
         F::RequestForgotten(fact) => Some(fact.request),

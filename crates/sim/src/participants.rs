@@ -302,7 +302,8 @@ fn with_peers(
     }
     let neighbours = neighbours.iter().filter_map(|(name, other)| Some((id(name)?, other.clone())));
     let actor = actor.with_neighbours(neighbours.collect(), broker.reach);
-    actor.with_search(broker.search).with_adverts(Some(broker.advertise))
+    let actor = actor.with_search(broker.search).with_hold(broker.hold);
+    actor.with_adverts(Some(broker.advertise))
 }
 
 /// What a site has and delegates.

@@ -311,6 +311,7 @@ impl FactIndex {
             | broker::Fact::RequestHanded(_)
             | broker::Fact::RequestPassed(_)
             | broker::Fact::PassLapsed(_)
+            | broker::Fact::OfferPassed(_)
             | broker::Fact::OrderPlaced(_)
             | broker::Fact::OrderEnded(_)
             | broker::Fact::OrdersAdvised(_)

@@ -161,6 +161,8 @@ fn of_request(broker: &Broker, guest: usize, number: u64) -> LeaseStates {
         | broker::State::Reserved { .. }
         | broker::State::Committing { .. }
         | broker::State::Held { .. }
+        | broker::State::Proposed { .. }
+        | broker::State::Taking { .. }
         | broker::State::Planned { .. }
         | broker::State::Refused { .. } => 1,
     };

@@ -16,7 +16,7 @@ use tenure_core::wire::portion::{Portion, PortionOutcome, Units};
 use super::language::{name, of_role};
 use super::names::{Names, clock};
 use super::script::{Args, Bad};
-use super::values::{self, refusal};
+use super::values::{self, offered, offers, refusal};
 use super::world::World;
 
 /// A broker shares units with another one from now on.
@@ -97,6 +97,9 @@ pub fn describe(names: &Names, fact: &broker::Fact) -> Option<String> {
         Fact::RequestPassed(fact) => {
             let (to, until) = (names.actor(fact.to), clock(fact.until));
             format!("{} to {to} until {until} ({})", names.request(fact.request), fact.reason)
+        }
+        Fact::OfferPassed(fact) => {
+            format!("{}, offer {}", names.request(fact.request), fact.offer)
         }
         Fact::PassAnswered(fact) => {
             let (request, from) = (names.request(fact.request), names.actor(fact.from));
@@ -233,6 +236,13 @@ pub fn outcome(names: &Names, outcome: &Outcome) -> String {
     match outcome {
         Outcome::Granted(all) => granted(names, all),
         Outcome::Refused(why) => refusal(names, why),
+        Outcome::Countered(why, made) => {
+            format!("{}{}", refusal(names, why), offered(names, made))
+        }
+        Outcome::Offered(made, until) => {
+            let held = until.map(|until| format!(", held until {}", clock(until)));
+            format!("{}{}", offers(names, made), held.unwrap_or_default())
+        }
         Outcome::Seen => "seen".to_owned(),
     }
 }

@@ -89,7 +89,7 @@ fn hints_find_nearly_all_of_it_with_few_messages_and_one_hop_does_not() {
     let adverts = "forward.advertise=\"1m\"";
     let hinted = &complete(FEW, &[], &[adverts])[0];
     let blind = &complete(FEW, &[], &["forward.reach.search=\"depth-first\""])[0];
-    let near = &complete(FEW, &[], &["forward.reach.hops=1"])[0];
+    let near = &complete(FEW, &[], &["forward.reach.search=\"one-hop\""])[0];
     let central = &complete(FEW, &[], &["network.shape=\"central\""])[0];
     let grants = |run| number(run, "grants");
     assert!(grants(hinted) * 100 >= grants(central) * 97, "{hinted}");

@@ -635,6 +635,7 @@ fn broker_facts(p: &Parts) -> Vec<broker::Fact> {
         }
         .into(),
         broker::OfferAccepted { request, offer: 1 }.into(),
+        broker::OfferPassed { request, offer: 1 }.into(),
         broker::HoldEnded { request, refusal: Refusal::Withdrawn }.into(),
         broker::RequestPlanned {
             request,

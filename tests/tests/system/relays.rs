@@ -66,6 +66,36 @@ fn a_lab_that_can_only_dial_lends_its_units_and_has_guests_of_its_own() {
 }
 
 #[test]
+fn a_lab_behind_a_campus_that_cannot_be_dialled_either_lends_its_units() {
+    let address = free();
+    let company = format!("listen = \"{address}\"\n[broker.company]\n");
+    let company = Deployment::of(&company, folder());
+    let campus = Deployment::of(&format!("public = \"{address}\"\n[broker.campus]\n"), folder());
+    let line = invited(&company, "--of company --role broker");
+    campus.json(&format!("peer join {line} --as share --wait"));
+    let lab = format!("public = \"{address}\"\n[broker.lab]\n[site.boards]\nunits = 2\n");
+    let mut lab = Deployment::of(&lab, folder());
+    let line = invited(&campus, "--of campus --role broker");
+    lab.json(&format!("peer join {line} --as share --wait --timeout 1m"));
+    let lent = |at: &Deployment, called: &str| {
+        eventually(DEADLINE, "what the lab lends", || {
+            let routes = at.json(&format!("broker routes {called}"));
+            let lent = |of: &Value| of["kind"] == "borrowed" && of["entries"][0]["free"] == 2;
+            routes.as_array()?.iter().any(lent).then_some(())
+        });
+    };
+    lent(&campus, "campus");
+    lent(&company, "company");
+    // Its site is dialled at the company, which has the campus dial back, which has the lab dial back.
+    let guest = guest_of(&company, "company");
+    let leases = guest.json("lease request 2 node --for 30m --wait --timeout 1m");
+    assert_eq!((&leases[0]["state"], &leases[0]["site"]), (&"active".into(), &"boards".into()));
+    lab.end("-KILL");
+    lab.restart_up();
+    guest.json("lease close 1 --wait --timeout 1m");
+}
+
+#[test]
 fn a_broker_that_relays_nothing_leaves_its_peers_out_of_reach() {
     let address = free();
     let (campus, lab) = campus_and_lab(&address, "relays = 0");

@@ -195,6 +195,8 @@ fn requests(actor: &Broker, all: bool) -> Listing {
         let ([units, resource], sold) = match state {
             broker::State::Open { request, .. }
             | broker::State::Passed { request, .. }
+            | broker::State::Proposed { request, .. }
+            | broker::State::Taking { request, .. }
             | broker::State::Held { request, .. } => (of_request(request), None),
             broker::State::Gathering { gathered, .. }
             | broker::State::Reserved { gathered, .. }

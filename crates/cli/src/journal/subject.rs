@@ -167,6 +167,7 @@ impl Subjects {
             Fact::PassAnswered(fact) => Some(fact.request.number),
             Fact::PassLapsed(fact) => Some(fact.request.number),
             Fact::OfferAccepted(fact) => Some(fact.request.number),
+            Fact::OfferPassed(fact) => Some(fact.request.number),
             Fact::HoldEnded(fact) => Some(fact.request.number),
             Fact::RequestPlanned(fact) => Some(fact.request.number),
             Fact::RequestForgotten(fact) => Some(fact.request.number),

@@ -14,15 +14,14 @@ use crate::model::codec::encode;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::link::LinkHash;
-use crate::wire::offer::{Booking, MAX_BOOKINGS, MAX_OFFERS, Offer, Reply, Waiting};
+use crate::wire::offer::{
+    Booking, MAX_BOOKINGS, MAX_OFFER_BYTES, MAX_OFFERS, Offer, Reply, Waiting,
+};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
 
 /// The longest refusal of a mapper's, in bytes.
 const MAX_REFUSAL: usize = 1 << 13;
-
-/// The longest offers of an answer, in bytes.
-const MAX_OFFER_BYTES: usize = 1 << 16;
 
 /// The most sources that are looked through for bookings in the way.
 const SOURCES_SEEN: usize = 16;
@@ -69,6 +68,14 @@ impl Broker {
                 self.emit(now, TicketsCut { request: id, tickets, reason }, out);
                 self.repeat_answer(id, out);
             }
+            // Who has handed it on goes on to look for what was asked for.
+            (Verdict::Offer { offers, refusal: Some(refusal) }, Reply::Plan | Reply::Hold(_))
+                if self.handed_by(id).is_some() =>
+            {
+                let offers = self.plain_offers(now, &request, &offers)?;
+                let refusal = self.with_bookings(refusal, &request);
+                self.refuse_with(now, id, refusal, offers, reason, out);
+            }
             (Verdict::Grant(allocation), Reply::Plan) => {
                 self.plan(now, &request, (&[allocation], None), reason, out)?;
             }
@@ -84,12 +91,12 @@ impl Broker {
             (Verdict::Offer { .. }, Reply::Grant) => {
                 return Err(format!("request {id} asks for tickets, not for offers"));
             }
-            (Verdict::Pass(to), Reply::Grant) => self.pass(now, (id, to), &reason, out)?,
+            (Verdict::Pass(to), _) => self.pass(now, (id, to), &reason, out)?,
             (Verdict::Keep { portion, refusal }, Reply::Grant) => {
                 self.keep(now, id, (&portion, Some(refusal)), &reason, out)?;
             }
-            (Verdict::Pass(_) | Verdict::Keep { .. }, Reply::Plan | Reply::Hold(_)) => {
-                return Err(format!("request {id} asks for offers, and is not passed on"));
+            (Verdict::Keep { .. }, Reply::Plan | Reply::Hold(_)) => {
+                return Err(format!("request {id} asks for offers of one broker's"));
             }
             (Verdict::Wait(waiting), Reply::Grant) => self.wait(now, id, waiting, out),
             (Verdict::Wait(_), Reply::Plan | Reply::Hold(_)) => {
@@ -117,7 +124,10 @@ impl Broker {
         reason: String,
         out: &mut Output,
     ) -> Result<(), String> {
-        let offers = self.plain_offers(now, request, offers)?;
+        let mut offers = self.plain_offers(now, request, offers)?;
+        if refusal.is_some() {
+            offers = self.nearest_heard(request.id, offers);
+        }
         let refusal = refusal.map(|refusal| self.with_bookings(refusal, request));
         let reason = truncate_text(&reason);
         self.emit(now, RequestPlanned { request: request.id, offers, refusal, reason }, out);
@@ -244,6 +254,7 @@ impl Broker {
         out: &mut Output,
     ) {
         let reason = truncate_text(&reason);
+        let offers = self.nearest_heard(request, offers);
         self.let_go(now, request, out);
         self.emit(now, RequestRefused { request, refusal, offers, reason }, out);
         self.repeat_answer(request, out);

@@ -45,6 +45,7 @@ impl Broker {
             }
             Fact::OffersHeld(fact) => self.offers_held(at, fact)?,
             Fact::OfferAccepted(fact) => self.offer_accepted(at, fact)?,
+            Fact::OfferPassed(fact) => self.offer_passed(at, fact)?,
             Fact::HoldEnded(fact) => self.hold_ended(at, fact)?,
             Fact::RequestPlanned(fact) => {
                 let planned = Event::Planned(fact.offers.clone(), fact.refusal.clone());
@@ -248,6 +249,8 @@ impl Broker {
             Some(
                 State::Passed { .. }
                 | State::Brought { .. }
+                | State::Proposed { .. }
+                | State::Taking { .. }
                 | State::Gathering { .. }
                 | State::Reserved { .. }
                 | State::Committing { .. }
@@ -276,6 +279,10 @@ impl Broker {
         let due = match &record.state {
             State::Open { .. } => record.answer_by,
             State::Held { until, .. } | State::Passed { until, .. } => *until,
+            // By the clock of who holds them they may be there for a margin longer.
+            State::Proposed { until, .. } | State::Taking { until, .. } => {
+                until.plus(self.base.margin())
+            }
             State::Gathering { asked: Some((_, until)), .. } => *until,
             State::Gathering { asked: None, .. } => record.decide_by(),
             State::Reserved { gathered, .. } | State::Committing { gathered } => gathered.until,
@@ -425,7 +432,10 @@ fn counts(state: &State) -> (u32, u32) {
     match state {
         State::Open { .. } | State::Passed { .. } => (1, 0),
         State::Gathering { .. } | State::Committing { .. } => (1, 1),
-        State::Held { .. } | State::Reserved { .. } => (0, 1),
+        State::Held { .. }
+        | State::Proposed { .. }
+        | State::Taking { .. }
+        | State::Reserved { .. } => (0, 1),
         State::Brought { .. }
         | State::Planned { .. }
         | State::Granted { .. }
@@ -437,7 +447,10 @@ fn counts(state: &State) -> (u32, u32) {
 /// How long a state is, encoded; of a ticket the part that it does not share with others.
 fn bytes_of(state: &State) -> u64 {
     let bytes = match state {
-        State::Open { request, .. } | State::Passed { request, .. } => encode(&**request).len(),
+        State::Open { request, .. }
+        | State::Passed { request, .. }
+        | State::Taking { request, .. } => encode(&**request).len(),
+        State::Proposed { request, offers, .. } => encode(&(&**request, offers)).len(),
         State::Held { request, offers, .. } => {
             let cut = offers.iter().flatten();
             let cut: usize = cut.map(|(_, ticket)| ticket.bottom().as_bytes().len()).sum();

@@ -104,6 +104,14 @@ facts! {
         offer: u8,
     }
 
+    /// The asker has chosen an offer that another broker holds, which is asked for it.
+    OfferPassed = "broker.offer-passed" 1 {
+        /// The request.
+        request: RequestId,
+        /// Which offer, from 1.
+        offer: u8,
+    }
+
     /// Nothing is held for the request any more; it is refused.
     HoldEnded = "broker.hold-ended" 1 {
         /// The request.

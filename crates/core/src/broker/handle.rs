@@ -109,6 +109,9 @@ impl Broker {
                             self.refuse(now, id, refusal, "the answer was due".to_owned(), out);
                         }
                         Some(&State::Held { until, .. }) => self.hold_due(now, id, until, out),
+                        Some(State::Proposed { .. } | State::Taking { .. }) => {
+                            self.proposal_due(now, id, out);
+                        }
                         Some(State::Passed { .. } | State::Gathering { asked: Some(_), .. }) => {
                             self.pass_due(now, id, out);
                         }
@@ -148,6 +151,11 @@ impl Broker {
             Message::Inquire(inquiry) => self.inquired(now, &envelope.header, &inquiry, out),
             Message::Request(request) => {
                 self.requested_by(now, (from, sealed), request, None, out);
+            }
+            Message::Withdraw(request) if self.base.is_known(from, Role::Broker) => {
+                if self.handed_by(request.id) == Some(from) {
+                    self.withdrawn(now, request.id, Refusal::Withdrawn, out);
+                }
             }
             Message::Withdraw(request) => {
                 let withdrawn = Some(Refusal::Withdrawn);
@@ -394,9 +402,11 @@ impl Broker {
             Some(
                 State::Open { .. }
                 | State::Passed { .. }
+                | State::Proposed { .. }
                 | State::Gathering { .. }
                 | State::Committing { .. },
             ) => {
+                self.pass_withdrawal(now, id, out);
                 self.let_go(now, id, out);
                 let reason = "its asker withdrew it".to_owned();
                 let fact = RequestRefused { request: id, refusal, offers: Vec::new(), reason };
@@ -406,7 +416,9 @@ impl Broker {
                 self.give_up(now, id, refusal, out);
             }
             Some(
-                State::Planned { .. }
+                // What is chosen comes, and goes back.
+                State::Taking { .. }
+                | State::Planned { .. }
                 | State::Brought { .. }
                 | State::Granted { .. }
                 | State::Returned { .. }
@@ -575,6 +587,7 @@ impl Broker {
         let message = match &record.state {
             State::Open { waiting: None, .. }
             | State::Passed { .. }
+            | State::Taking { .. }
             | State::Gathering { .. }
             | State::Reserved { .. }
             | State::Committing { .. } => return,
@@ -586,6 +599,12 @@ impl Broker {
                 offers: offers.iter().map(|tickets| request.offer_of(tickets)).collect(),
                 until: Some(*until),
                 refusal: refusal.clone(),
+            },
+            State::Proposed { offers, until, .. } => Message::Offered {
+                request: id,
+                offers: offers.clone(),
+                until: Some(*until),
+                refusal: None,
             },
             State::Planned { offers, refusal } => Message::Offered {
                 request: id,

@@ -1,9 +1,9 @@
 //! Offers that a broker holds: cut, kept back, and free again unless one is accepted.
 
-use super::{Broker, IssuedTicket, Output, Timer};
+use super::{Broker, IssuedTicket, Obligation, Output, Timer};
 use crate::actor::Emit as _;
 use crate::actor::fact::BadFact;
-use crate::broker::facts::{HoldEnded, OfferAccepted, OffersHeld};
+use crate::broker::facts::{HoldEnded, OfferAccepted, OfferPassed, OffersHeld};
 use crate::broker::machine::{Event, State, Tickets};
 use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
@@ -11,7 +11,13 @@ use crate::model::time::Time;
 use crate::mutants::mutant;
 use crate::ticket::ledger::PartReturned;
 use crate::ticket::link::LinkHash;
+use crate::wire::handover::Outcome;
+use crate::wire::message::Message;
+use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
+
+/// Why a request is refused whose offers nobody has chosen.
+const LAPSED: &str = "nobody has chosen an offer in time";
 
 impl Broker {
     /// The asker takes an offer, or takes it once more.
@@ -23,11 +29,12 @@ impl Broker {
         offer: u8,
         out: &mut Output,
     ) {
-        if id.origin != from {
-            return self.refuse_volatile(now, from, id, Refusal::Forbidden, out);
-        }
-        let Some(record) = self.state.requests.get(&id) else {
-            return self.refuse_volatile(now, from, id, Refusal::Lapsed(now), out);
+        let record = self.state.requests.get(&id);
+        let handed_by = record.and_then(|record| record.handed_by());
+        let Some(record) = record.filter(|_| handed_by.unwrap_or(id.origin) == from) else {
+            let lapsed = record.is_none() && (id.origin == from || self.takes_from(from));
+            let refusal = if lapsed { Refusal::Lapsed(now) } else { Refusal::Forbidden };
+            return self.not_accepted(now, (from, id), refusal, out);
         };
         if let State::Held { until, offers, .. } = &record.state {
             let (until, known) = (*until, (1..=offers.len()).contains(&usize::from(offer)));
@@ -36,11 +43,67 @@ impl Broker {
             } else if known {
                 self.emit(now, OfferAccepted { request: id, offer }, out);
             } else {
-                let refusal = Refusal::Malformed(format!("there is no offer {offer}"));
-                return self.refuse_volatile(now, from, id, refusal, out);
+                return self.not_accepted(now, (from, id), no_such_offer(offer), out);
+            }
+        } else if let State::Proposed { until, offers, .. } = &record.state {
+            let (until, known) = (*until, (1..=offers.len()).contains(&usize::from(offer)));
+            if until <= now {
+                self.refuse(now, id, Refusal::Lapsed(until), LAPSED.to_owned(), out);
+            } else if known {
+                self.emit(now, OfferPassed { request: id, offer }, out);
+                return;
+            } else {
+                return self.not_accepted(now, (from, id), no_such_offer(offer), out);
             }
         }
         self.repeat_answer(id, out);
+    }
+
+    fn not_accepted(
+        &self,
+        now: Time,
+        (from, id): (ActorId, RequestId),
+        refusal: Refusal,
+        out: &mut Output,
+    ) {
+        if id.origin == from {
+            self.refuse_volatile(now, from, id, refusal, out);
+        } else {
+            self.hand_back(now, (from, id), Outcome::Refused(refusal), out);
+        }
+    }
+
+    /// The broker that holds the offers of a request is asked for the chosen one.
+    pub(super) fn offer_passed(&mut self, at: Time, fact: &OfferPassed) -> Result<(), BadFact> {
+        self.state.pending.require(Obligation::Pass(fact.request), self.base.position, at);
+        self.moved(fact.request, at, Event::Chosen(fact.offer))
+    }
+
+    /// The offers of another broker are lapsed, or it has not said in time whether the chosen one is had.
+    pub(super) fn proposal_due(&mut self, now: Time, id: RequestId, out: &mut Output) {
+        let (refusal, reason) = match self.request(id) {
+            Some(&State::Taking { by, .. }) => {
+                let brokers = vec![self.base.name_of(by)];
+                (Refusal::Unheard { brokers }, "the answer was due")
+            }
+            Some(&State::Proposed { until, .. }) => (Refusal::Lapsed(until), LAPSED),
+            Some(_) | None => return,
+        };
+        self.refuse(now, id, refusal, reason.to_owned(), out);
+    }
+
+    /// Who was asked for a request, or holds offers for it, is told that it is withdrawn. That is not repeated: without
+    /// it offers lapse.
+    pub(super) fn pass_withdrawal(&self, now: Time, id: RequestId, out: &mut Output) {
+        let (to, request) = match self.request(id) {
+            Some(State::Proposed { by, request, .. }) => (*by, request),
+            Some(State::Passed { to, request, .. }) if request.reply != Reply::Grant => {
+                (*to, request)
+            }
+            Some(_) | None => return,
+        };
+        let message = Message::Withdraw((**request).clone());
+        out.replies.push(self.base.volatile(to, now, message));
     }
 
     /// Nothing is held for a request any more.
@@ -114,6 +177,8 @@ impl Broker {
                 | State::Gathering { .. }
                 | State::Reserved { .. }
                 | State::Committing { .. }
+                | State::Proposed { .. }
+                | State::Taking { .. }
                 | State::Planned { .. }
                 | State::Granted { .. }
                 | State::Returned { .. }
@@ -144,4 +209,8 @@ impl Broker {
         }
         self.end_hold(now, id, Refusal::Lapsed(until), out);
     }
+}
+
+fn no_such_offer(offer: u8) -> Refusal {
+    Refusal::Malformed(format!("there is no offer {offer}"))
 }

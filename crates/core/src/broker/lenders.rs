@@ -1,6 +1,7 @@
 //! Lenders: brokers that have lent this one units, and what of these it does not sell while a lender is silent.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use imbl::OrdMap;
 
@@ -42,8 +43,26 @@ impl Broker {
 
     /// The known brokers that have lent it units.
     pub(super) fn borrows_from(&self) -> BTreeSet<ActorId> {
-        let brokers = self.base.peers_of(Role::Broker).map(|(_, broker)| broker);
-        brokers.filter(|broker| self.has_units_of(*broker)).collect()
+        let (mut lenders, mut from) = (BTreeSet::new(), None);
+        // From the first holding of an issuer to the first of the next one.
+        while let Some(issuer) = self.issuer_after(from) {
+            if self.base.is_known(issuer, Role::Broker) {
+                lenders.insert(issuer);
+            }
+            from = Some(issuer);
+        }
+        lenders
+    }
+
+    /// The issuer of delegations that it holds that comes next after this one.
+    fn issuer_after(&self, before: Option<ActorId>) -> Option<ActorId> {
+        let last = |issuer| AccountId::Delegation(DelegationId { issuer, number: u64::MAX });
+        let from = before.map_or(Bound::Unbounded, |issuer| Bound::Excluded(last(issuer)));
+        let (account, _) = self.state.holdings.range((from, Bound::Unbounded)).next()?;
+        match account {
+            AccountId::Delegation(delegation) => Some(delegation.issuer),
+            AccountId::Link(_) => None,
+        }
     }
 
     pub(super) fn has_units_of(&self, lender: ActorId) -> bool {

@@ -14,6 +14,7 @@ use crate::model::identity::ActorId;
 use crate::model::time::Time;
 use crate::ticket::Ticket;
 use crate::ticket::link::LinkHash;
+use crate::wire::handover::Outcome;
 use crate::wire::offer::{Offer, Waiting};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
@@ -72,6 +73,28 @@ pub enum State {
         /// Why the request cannot be met as it is, if so.
         refusal: Option<Refusal>,
     },
+    /// Another broker holds offers, for the asker to choose.
+    Proposed {
+        /// What is asked for.
+        request: Arc<Request>,
+        /// Which broker.
+        by: ActorId,
+        /// The offers, the best first.
+        offers: Vec<Offer>,
+        /// Until when.
+        until: Time,
+    },
+    /// The asker has chosen an offer of another broker's, whose tickets are awaited.
+    Taking {
+        /// What is asked for.
+        request: Arc<Request>,
+        /// Which broker.
+        by: ActorId,
+        /// Which offer, from 1.
+        offer: u8,
+        /// Until when.
+        until: Time,
+    },
     /// Answered with how it could be met. Nothing is booked.
     Planned {
         /// How, the best first.
@@ -128,6 +151,10 @@ pub enum Event {
     Passed(ActorId, Time),
     /// Another broker has cut these tickets for it.
     Brought(Tickets),
+    /// Another broker holds offers until then.
+    Proposed(Vec<Offer>, Time),
+    /// The asker has chosen one of these.
+    Chosen(u8),
     /// The other broker has not granted it, or has not answered in time.
     CameBack,
     /// It is met by several brokers.
@@ -145,10 +172,27 @@ impl State {
             Self::Reserved { .. } => "Reserved",
             Self::Committing { .. } => "Committing",
             Self::Held { .. } => "Held",
+            Self::Proposed { .. } => "Proposed",
+            Self::Taking { .. } => "Taking",
             Self::Planned { .. } => "Planned",
             Self::Granted { .. } => "Granted",
             Self::Returned { .. } => "Returned",
             Self::Refused { .. } => "Refused",
+        }
+    }
+
+    /// What it means to a request that a broker has answered for it like this.
+    pub fn answered(&self, outcome: &Outcome) -> Event {
+        match outcome {
+            Outcome::Granted(tickets) => Event::Brought(tickets.clone()),
+            Outcome::Offered(offers, None) => Event::Planned(offers.clone(), None),
+            Outcome::Offered(offers, Some(until)) => Event::Proposed(offers.clone(), *until),
+            Outcome::Refused(refusal) | Outcome::Countered(refusal, _)
+                if matches!(self, Self::Taking { .. }) =>
+            {
+                Event::Refused(refusal.clone(), Vec::new())
+            }
+            Outcome::Refused(_) | Outcome::Countered(..) | Outcome::Seen => Event::CameBack,
         }
     }
 
@@ -167,6 +211,8 @@ impl State {
                 Self::Open { .. }
                 | Self::Passed { .. }
                 | Self::Held { .. }
+                | Self::Proposed { .. }
+                | Self::Taking { .. }
                 | Self::Gathering { .. }
                 | Self::Reserved { .. }
                 | Self::Committing { .. },
@@ -189,9 +235,18 @@ impl State {
                 Self::Passed { request, to, until }
             }
             (
-                Self::Open { .. } | Self::Passed { .. } | Self::Gathering { .. },
+                Self::Open { .. }
+                | Self::Passed { .. }
+                | Self::Taking { .. }
+                | Self::Gathering { .. },
                 Event::Brought(tickets),
             ) => Self::Brought { tickets },
+            (Self::Passed { request, to, .. }, Event::Proposed(offers, until)) => {
+                Self::Proposed { request, by: to, offers, until }
+            }
+            (Self::Proposed { request, by, until, .. }, Event::Chosen(offer)) => {
+                Self::Taking { request, by, offer, until }
+            }
             (Self::Passed { request, .. }, Event::CameBack) => {
                 Self::Open { request, waiting: None }
             }
@@ -201,7 +256,7 @@ impl State {
             (Self::Open { request, .. }, Event::Held(offers, until, refusal)) => {
                 Self::Held { request, offers, until, refusal }
             }
-            (Self::Open { .. }, Event::Planned(offers, refusal)) => {
+            (Self::Open { .. } | Self::Passed { .. }, Event::Planned(offers, refusal)) => {
                 Self::Planned { offers, refusal }
             }
             (Self::Granted { tickets, mut returned }, Event::Credited(hash)) => {
@@ -218,7 +273,12 @@ impl State {
             (state @ Self::Granted { .. }, Event::PartCredited) => state,
             (
                 Self::Open { .. },
-                Event::Credited(_) | Event::PartCredited | Event::Accepted(_) | Event::CameBack,
+                Event::Credited(_)
+                | Event::PartCredited
+                | Event::Accepted(_)
+                | Event::Proposed(..)
+                | Event::Chosen(_)
+                | Event::CameBack,
             )
             | (
                 Self::Gathering { .. } | Self::Reserved { .. } | Self::Committing { .. },
@@ -232,11 +292,32 @@ impl State {
                 | Event::Revised(_)
                 | Event::Passed(..)
                 | Event::Brought(_)
+                | Event::Proposed(..)
+                | Event::Chosen(_)
                 | Event::CameBack,
             )
-            | (Self::Passed { .. } | Self::Held { .. } | Self::Granted { .. }, Event::Portion(_))
+            | (
+                Self::Passed { .. }
+                | Self::Held { .. }
+                | Self::Proposed { .. }
+                | Self::Taking { .. }
+                | Self::Granted { .. },
+                Event::Portion(_),
+            )
             | (
                 Self::Passed { .. },
+                Event::Granted(_)
+                | Event::Accepted(_)
+                | Event::Waited(_)
+                | Event::Held(..)
+                | Event::Credited(_)
+                | Event::PartCredited
+                | Event::Revised(_)
+                | Event::Passed(..)
+                | Event::Chosen(_),
+            )
+            | (
+                Self::Proposed { .. },
                 Event::Granted(_)
                 | Event::Accepted(_)
                 | Event::Waited(_)
@@ -245,7 +326,25 @@ impl State {
                 | Event::Credited(_)
                 | Event::PartCredited
                 | Event::Revised(_)
-                | Event::Passed(..),
+                | Event::Passed(..)
+                | Event::Brought(_)
+                | Event::Proposed(..)
+                | Event::CameBack,
+            )
+            | (
+                Self::Taking { .. },
+                Event::Granted(_)
+                | Event::Accepted(_)
+                | Event::Waited(_)
+                | Event::Held(..)
+                | Event::Planned(..)
+                | Event::Credited(_)
+                | Event::PartCredited
+                | Event::Revised(_)
+                | Event::Passed(..)
+                | Event::Proposed(..)
+                | Event::Chosen(_)
+                | Event::CameBack,
             )
             | (
                 Self::Held { .. },
@@ -258,6 +357,8 @@ impl State {
                 | Event::Revised(_)
                 | Event::Passed(..)
                 | Event::Brought(_)
+                | Event::Proposed(..)
+                | Event::Chosen(_)
                 | Event::CameBack,
             )
             | (
@@ -271,6 +372,8 @@ impl State {
                 | Event::Revised(_)
                 | Event::Passed(..)
                 | Event::Brought(_)
+                | Event::Proposed(..)
+                | Event::Chosen(_)
                 | Event::CameBack,
             )
             | (
@@ -301,6 +404,8 @@ impl Event {
             Self::Revised(_) => "Revised",
             Self::Passed(..) => "Passed",
             Self::Brought(_) => "Brought",
+            Self::Proposed(..) => "Proposed",
+            Self::Chosen(_) => "Chosen",
             Self::CameBack => "CameBack",
             Self::Portion(event) => event.word(),
         }

@@ -54,6 +54,7 @@ use crate::broker::forwarding::{Adverts, Neighbour, Reach, Route, Search};
 use crate::broker::machine::State;
 use crate::broker::mapper::Decision;
 use crate::broker::orders::Swing;
+use crate::broker::portions::HOLD;
 use crate::broker::quota::{Quota, Whose};
 use crate::broker::sharing::Sharing;
 use crate::model::identity::ActorId;
@@ -93,6 +94,8 @@ pub struct Broker {
     reach: Reach,
     /// In which order other brokers are asked.
     search: Search,
+    /// How long others hold portions of a request that is gathered here.
+    hold: Span,
     /// What it and other brokers tell each other of themselves.
     adverts: Adverts,
     /// Whether it sells nothing that others have lent while these are silent.
@@ -269,6 +272,7 @@ impl Broker {
             neighbours: BTreeMap::new(),
             reach: Reach::default(),
             search: Search::default(),
+            hold: HOLD,
             adverts: Adverts::default(),
             pauses: false,
         }

@@ -59,6 +59,8 @@ impl Broker {
             State::Open { .. }
             | State::Passed { .. }
             | State::Brought { .. }
+            | State::Proposed { .. }
+            | State::Taking { .. }
             | State::Planned { .. }
             | State::Held { .. }
             | State::Gathering { .. }

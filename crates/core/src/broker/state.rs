@@ -94,6 +94,8 @@ impl State {
             machine::State::Open { .. }
             | machine::State::Passed { .. }
             | machine::State::Brought { .. }
+            | machine::State::Proposed { .. }
+            | machine::State::Taking { .. }
             | machine::State::Planned { .. }
             | machine::State::Refused { .. } => None,
         }

@@ -96,11 +96,14 @@ fn wait_for_younger(
 /// Whether a request may be met by others, as far as its broker's own decision says.
 fn others_may_meet(choice: &Choice) -> bool {
     match &choice.verdict {
-        Verdict::Refuse { refusal, .. } => may_be_met_elsewhere(refusal),
-        Verdict::Wait(_) => true,
-        Verdict::Grant(_) | Verdict::Offer { .. } | Verdict::Pass(_) | Verdict::Keep { .. } => {
-            false
+        Verdict::Refuse { refusal, .. } | Verdict::Offer { refusal: Some(refusal), .. } => {
+            may_be_met_elsewhere(refusal)
         }
+        Verdict::Wait(_) => true,
+        Verdict::Grant(_)
+        | Verdict::Offer { refusal: None, .. }
+        | Verdict::Pass(_)
+        | Verdict::Keep { .. } => false,
     }
 }
 
@@ -129,8 +132,10 @@ fn pass(view: &View, request: &Request, choice: &mut Choice) {
         };
         choice.reason = format!("passed on to {}{hint}: {}", to.name, choice.reason);
         choice.verdict = Verdict::Pass(to.broker);
-    } else if let (Verdict::Refuse { refusal, .. }, Some(tried)) =
-        (&mut choice.verdict, view.tried(choice.request))
+    } else if let (
+        Verdict::Refuse { refusal, .. } | Verdict::Offer { refusal: Some(refusal), .. },
+        Some(tried),
+    ) = (&mut choice.verdict, view.tried(choice.request))
     {
         let neighbours = view.neighbours().iter().map(|known| (&known.name, known.broker));
         *refusal = tried.best(refusal.clone(), neighbours);

@@ -9,6 +9,7 @@ use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
 use crate::wire::message::Sealed;
+use crate::wire::offer::Offer;
 use crate::wire::refusal::Refusal;
 
 /// How many times a request is handed on, one after the other, unless its first broker says less or more.
@@ -80,6 +81,20 @@ pub enum Outcome {
     Refused(Refusal),
     /// The broker has the request already, by another path or from the guest: this path is none.
     Seen,
+    /// It was refused, and this could be had instead. Nothing is booked.
+    Countered(Refusal, Vec<Offer>),
+    /// It asks for offers, and this could be had: held until then, or, of a plan, not booked.
+    Offered(Vec<Offer>, Option<Time>),
+}
+
+impl Outcome {
+    /// The refusal of a request, with what could be had instead.
+    pub fn refused(refusal: Refusal, offers: Vec<Offer>) -> Self {
+        match offers.is_empty() {
+            true => Self::Refused(refusal),
+            false => Self::Countered(refusal, offers),
+        }
+    }
 }
 
 /// What one broker said of a request.
@@ -106,4 +121,6 @@ pub enum HopAnswer {
     Nothing,
     /// It holds a portion of it; the reason if it has less than it was asked for.
     Held(Option<Refusal>),
+    /// It has made offers.
+    Offered,
 }

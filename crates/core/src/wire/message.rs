@@ -423,7 +423,10 @@ impl Message {
             Self::Granted { tickets, .. } => (tickets.iter().map(|(_, t)| t).collect(), &[]),
             Self::HandedBack(back) => match &back.outcome {
                 Outcome::Granted(tickets) => (tickets.iter().map(|(_, t)| t).collect(), &[]),
-                Outcome::Refused(_) | Outcome::Seen => (Vec::new(), &[]),
+                Outcome::Refused(_)
+                | Outcome::Seen
+                | Outcome::Countered(..)
+                | Outcome::Offered(..) => (Vec::new(), &[]),
             },
             Self::PortionBack(back) => match &back.outcome {
                 PortionOutcome::Granted(tickets) => (tickets.iter().map(|(_, t)| t).collect(), &[]),

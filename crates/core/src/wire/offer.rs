@@ -1,5 +1,6 @@
 //! Answers between yes and no: offers, plans, bookings in the way and places in a queue, in plain values.
 
+use std::cmp::Reverse;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +10,13 @@ use crate::model::name::Name;
 use crate::model::price::Cost;
 use crate::model::time::{Span, Term, Time};
 use crate::ticket::Ticket;
+use crate::wire::request::{Item, Request};
 
 /// The most offers in one answer.
 pub const MAX_OFFERS: usize = 3;
+
+/// The longest offers of an answer, in bytes.
+pub const MAX_OFFER_BYTES: usize = 1 << 16;
 
 /// The most bookings that one answer names.
 pub const MAX_BOOKINGS: usize = 8;
@@ -169,4 +174,48 @@ impl Offer {
     pub fn end(&self) -> Option<Time> {
         self.parts.iter().map(|part| part.term.end()).max()
     }
+
+    /// The shortest term of its parts.
+    fn duration(&self) -> Option<Span> {
+        self.parts.iter().map(|part| part.term.duration()).min()
+    }
+
+    /// In which way it comes near a request.
+    fn near(&self, request: &Request) -> Near {
+        let units = self.units_of_each(request.items.len());
+        let lacks = |(item, units): (&Item, &Vec<u32>)| {
+            let sum: u64 = units.iter().map(|units| u64::from(*units)).sum();
+            sum < u64::from(item.min_units.get()) && !units.is_empty()
+        };
+        if request.items.iter().zip(&units).any(lacks) {
+            Near::Fewer
+        } else if self.duration() < Some(request.min_duration) {
+            Near::Shorter
+        } else {
+            Near::Later
+        }
+    }
+}
+
+/// In which way an offer comes near a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Near {
+    Later,
+    Fewer,
+    Shorter,
+}
+
+/// Of offers that come near a request, the earliest later one, the one for most units, and the longest of the shorter
+/// ones; of two alike, the first.
+pub fn nearest(request: &Request, offers: &[Offer]) -> Vec<Offer> {
+    let best = |near: Near| {
+        let alike = offers.iter().filter(|offer| offer.near(request) == near);
+        let start = |offer: &Offer| offer.start();
+        match near {
+            Near::Later => alike.min_by_key(|offer| start(offer)),
+            Near::Fewer => alike.min_by_key(|offer| (Reverse(offer.units()), start(offer))),
+            Near::Shorter => alike.min_by_key(|offer| (Reverse(offer.duration()), start(offer))),
+        }
+    };
+    [Near::Later, Near::Fewer, Near::Shorter].into_iter().filter_map(best).cloned().collect()
 }

@@ -12,6 +12,7 @@ use crate::broker::machine::Tickets;
 use crate::model::slice::RequestId;
 use crate::model::time::Time;
 use crate::wire::handover::{Handover, Hop};
+use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
 use crate::wire::request::{Item, MAX_ITEMS, Relation, Request};
 
@@ -128,6 +129,7 @@ pub fn comes_in_portions(request: &Request) -> bool {
         .items
         .iter()
         .all(|item| item.extends.is_none() && !item.optional && item.relation == Relation::Alone);
+    let plain = plain && request.reply == Reply::Grant;
     plain && request.choices().len() == 1 && bundles(request).len() + divisible(request) > 1
 }
 

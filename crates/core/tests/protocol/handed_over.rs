@@ -8,8 +8,10 @@ use tenure_core::model::name::Name;
 use tenure_core::model::slice::RequestId;
 use tenure_core::model::time::Span;
 use tenure_core::runtime::{Input, Output};
+use tenure_core::ticket::Ticket;
 use tenure_core::wire::handover::{HandedBack, Handover, MAX_ASKS, MAX_HOPS, Outcome};
 use tenure_core::wire::message::Message;
+use tenure_core::wire::offer::Reply;
 use tenure_core::wire::refusal::Refusal;
 use tenure_core::wire::request::Request;
 
@@ -154,5 +156,77 @@ fn what_is_not_lent_to_a_neighbours_guests_is_refused_with_the_reason() {
         let Some(State::Refused { refusal, .. }) = state(&world, 1) else { panic!() };
         assert!(matches!(refusal, Refusal::Policy(_)), "{refusal:?}");
         assert!(refusal.to_string().contains(reason), "{refusal}");
+    }
+}
+
+fn say(world: &mut World, from: u8, message: Message) -> Output {
+    let out = world.deliver(BROKER, &letter(from, BROKER, message));
+    world.run();
+    out
+}
+
+/// A request of the guest's for two units that are to be held for a minute.
+fn held() -> Request {
+    Request { reply: Reply::Hold(Span::MINUTE), ..request(GUEST, 1, 2, 0, HOUR) }
+}
+
+#[test]
+fn offers_for_a_neighbours_guest_are_held_and_the_neighbour_alone_accepts_them() {
+    let mut world = taking(Some(Accepted::default()));
+    deliver(&mut world, FAR_BROKER, &handover(GUEST, &held()));
+    let Some(State::Held { offers, until, .. }) = state(&world, 1) else { panic!() };
+    let again = deliver(&mut world, FAR_BROKER, &handover(GUEST, &held()));
+    let Outcome::Offered(told, Some(told_until)) = outcome(&again, id(FAR_BROKER)) else {
+        panic!("{again:?}")
+    };
+    assert_eq!((told.len(), told_until), (offers.len(), until));
+    let accept = |offer| Message::Accept { request: held().id, offer };
+    for from in [GUEST, RIVAL] {
+        let out = say(&mut world, from, accept(1));
+        assert_eq!(&out.facts[..], &[][..], "{from} accepts");
+    }
+    let out = say(&mut world, FAR_BROKER, accept(9));
+    assert!(matches!(outcome(&out, id(FAR_BROKER)), Outcome::Refused(Refusal::Malformed(_))));
+    let out = say(&mut world, FAR_BROKER, accept(1));
+    let Some(State::Granted { tickets, .. }) = state(&world, 1) else { panic!() };
+    assert_eq!(outcome(&out, id(FAR_BROKER)), Outcome::Granted(tickets.clone()));
+    // A ticket that its guest never sees has to be redeemed in vain no later than this.
+    let latest = held().answer_by.plus(Span::from_secs(30 + 60 + 300));
+    let by = |ticket: &Ticket| ticket.bottom().clauses.redeem_by;
+    assert!(
+        tickets.iter().all(|(_, ticket)| by(ticket).is_some_and(|by| until < by && by <= latest))
+    );
+}
+
+#[test]
+fn what_is_held_for_a_neighbours_guest_is_free_again_once_the_neighbour_withdraws_it() {
+    let mut world = taking(Some(Accepted::default()));
+    let free = world.free_at(0);
+    deliver(&mut world, FAR_BROKER, &handover(GUEST, &held()));
+    assert!(world.free_at(0) < free);
+    say(&mut world, RIVAL, Message::Withdraw(held()));
+    assert!(matches!(state(&world, 1), Some(State::Held { .. })));
+    say(&mut world, FAR_BROKER, Message::Withdraw(held()));
+    assert_eq!(world.free_at(0), free);
+    let out = say(&mut world, FAR_BROKER, Message::Accept { request: held().id, offer: 1 });
+    assert_eq!(outcome(&out, id(FAR_BROKER)), Outcome::Refused(Refusal::Withdrawn));
+}
+
+#[test]
+fn a_refusal_brings_back_what_could_be_had_instead() {
+    for reply in [Reply::Grant, Reply::Plan, Reply::Hold(Span::MINUTE)] {
+        let second = Request { reply, ..request(GUEST, 2, 4, 0, HOUR) };
+        let mut world = taking(Some(Accepted::default()));
+        deliver(&mut world, FAR_BROKER, &handover(GUEST, &request(GUEST, 1, 2, 0, HOUR)));
+        let handed = handover(GUEST, &second);
+        deliver(&mut world, FAR_BROKER, &handed);
+        let out = deliver(&mut world, FAR_BROKER, &handed);
+        let outcome = outcome(&out, id(FAR_BROKER));
+        let Outcome::Countered(Refusal::Busy { .. }, offers) = outcome else {
+            panic!("{outcome:?}")
+        };
+        let units: Vec<u32> = offers.iter().map(|offer| offer.units()).collect();
+        assert!(units.contains(&2), "{offers:?}");
+        assert!(matches!(state(&world, 2), Some(State::Refused { .. })), "nothing is booked");
     }
 }

@@ -358,6 +358,7 @@ const ELSEWHERE: &[&str] = &[
     "service-manager.peer-changed",
     "service-manager.peer-removed",
     "broker.delegation-ended",
+    "broker.offer-passed",
     "broker.reclaim-begun",
     "broker.reclaim-ended",
     "broker.revised",

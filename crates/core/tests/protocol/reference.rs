@@ -315,6 +315,8 @@ impl Pair {
             | State::Gathering { .. }
             | State::Reserved { .. }
             | State::Committing { .. }
+            | State::Proposed { .. }
+            | State::Taking { .. }
             | State::Planned { .. }
             | State::Returned { .. }) => {
                 panic!("{}", state.word())

@@ -14,7 +14,6 @@ use tenure_core::ticket::Ticket;
 use tenure_core::ticket::ledger::Ledger;
 use tenure_core::ticket::link::{DelegationId, Generation, LinkHash};
 use tenure_core::ticket::receipt::Receipt;
-use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::hosts::Hosts;
 use tenure_core::wire::message::{Message, Sealed};
 use tenure_core::wire::need::Need;
@@ -128,6 +127,7 @@ impl BrokerModel {
             Fact::RequestHanded(_)
             | Fact::RequestPassed(_)
             | Fact::PassLapsed(_)
+            | Fact::OfferPassed(_)
             | Fact::PassAnswered(_) => self.passed_on(me, fact),
             Fact::TicketsCut(fact) => {
                 self.cut(fact.request, &fact.tickets);
@@ -206,14 +206,15 @@ impl BrokerModel {
                 Ok(vec![self.step(me, fact.request, passed)?])
             }
             Fact::PassLapsed(fact) => Ok(vec![self.step(me, fact.request, Event::CameBack)?]),
-            Fact::PassAnswered(fact) => match &fact.outcome {
-                Outcome::Granted(tickets) => {
-                    self.answered(me, fact.request, Event::Brought(tickets.clone()))
-                }
-                Outcome::Refused(_) | Outcome::Seen => {
-                    Ok(vec![self.step(me, fact.request, Event::CameBack)?])
-                }
-            },
+            Fact::PassAnswered(fact) => {
+                let record = self.requests.get(&fact.request);
+                let record = record.ok_or_else(|| unfounded(fact.request))?;
+                let event = record.state.answered(&fact.outcome);
+                self.answered(me, fact.request, event)
+            }
+            Fact::OfferPassed(fact) => {
+                Ok(vec![self.step(me, fact.request, Event::Chosen(fact.offer))?])
+            }
             _ => Ok(Vec::new()),
         }
     }

@@ -106,6 +106,8 @@ fn request(request: &RequestSurvey<'_>, names: &Names) -> RequestView {
             | broker::State::Gathering { .. }
             | broker::State::Reserved { .. }
             | broker::State::Committing { .. }
+            | broker::State::Proposed { .. }
+            | broker::State::Taking { .. }
             | broker::State::Planned { .. }
             | broker::State::Granted { .. }
             | broker::State::Returned { .. } => None,

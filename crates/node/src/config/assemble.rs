@@ -332,7 +332,8 @@ impl Config {
                 let disclosures = self.brokers[name].disclosures.clone();
                 let sharings = by_id(&self.brokers[name].peers.sharings, keys);
                 let neighbours = by_id(&self.brokers[name].peers.neighbours, keys);
-                let super::Broker { reach, search, advertise, pauses, .. } = self.brokers[name];
+                let super::Broker { reach, search, hold, advertise, pauses, .. } =
+                    self.brokers[name];
                 let mapper = spec.clone();
                 let maker = move || {
                     let mapper = build(&mapper, Registry::broker)?;
@@ -342,7 +343,7 @@ impl Config {
                     let actor = actor.with_sharings(sharings.clone());
                     let actor = actor.with_neighbours(neighbours.clone(), reach);
                     let actor = actor.with_search(search).with_adverts(Some(advertise));
-                    let actor = actor.with_pauses(pauses);
+                    let actor = actor.with_pauses(pauses).with_hold(hold);
                     let actor = actor.with_swing(mapper.swing());
                     Ok(HostedActor::broker(actor, mapper))
                 };

@@ -150,6 +150,8 @@ pub struct Broker {
     pub reach: Reach,
     /// In which order other brokers are asked.
     pub search: Search,
+    /// How long others hold portions of a request that is gathered.
+    pub hold: Span,
     /// How often it tells those that pass requests on to it what it has.
     pub advertise: Span,
     /// Whether it sells nothing that others have lent while these are silent.
@@ -343,7 +345,8 @@ impl Check<'_> {
             disclosures: Disclosures { others, named },
             peers,
             reach: broker.reach.reach(self.sources)?,
-            search: broker.reach.search,
+            search: broker.reach.search(),
+            hold: broker.reach.hold(self.sources)?,
             advertise: tenure_config::advertise(broker.advertise.as_ref(), self.sources)?,
             pauses: broker.on_silence == OnSilence::Pause,
         })

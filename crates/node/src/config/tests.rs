@@ -2,6 +2,7 @@
 
 use tempfile::TempDir;
 use tenure_config::{ConfigError, Override, Source};
+use tenure_core::model::name::Name;
 
 use super::{AssemblyError, Config, parse};
 
@@ -194,6 +195,24 @@ fn units_are_not_probed_without_a_pause() {
     let error = read(text, &[]).unwrap_err().to_string();
     assert!(error.starts_with("live.toml:1:15: `probe-every` must be at least 0.1s"), "{error}");
     read(&text.replace("99ms", "100ms"), &[]).unwrap();
+}
+
+#[test]
+fn how_far_requests_are_passed_on_is_bounded() {
+    let text = |reach: &str| {
+        format!("[site.a]\nunits = 1\n[broker.b]\nreach = {{ {reach} }}\n[service-manager.g]\n")
+    };
+    for (reach, cause) in [
+        ("hold = \"31s\"", "`hold` must not be 31s; write a length from \"1s\" to \"30s\""),
+        ("hold = \"0s\"", "`hold` must not be 0s"),
+        ("search = \"one-hop\", hops = 2", "`hops` is at most 1 with `search = \"one-hop\"`"),
+        ("hops = 65", "64 times"),
+    ] {
+        let error = wrong(&text(reach), &[]);
+        assert!(error.starts_with("live.toml:4:") && error.contains(cause), "{error}");
+    }
+    let config = read(&text("search = \"one-hop\""), &[]).unwrap();
+    assert_eq!(config.brokers[&Name::literal("b")].reach.hops, 1);
 }
 
 #[test]

@@ -67,6 +67,9 @@ pub enum Frame {
     Relay(Vec<ActorId>),
     /// This actor was dialled at the sender, for which the receiver is to dial back with the token.
     Dialled(ActorId, [u8; 16]),
+    /// The receiver is asked to take connections also for these actors, behind so many brokers: the sender takes them
+    /// for their processes.
+    RelayOn(Vec<(ActorId, u8)>),
     /// A kind of a later version.
     Unknown(u8),
 }
@@ -144,6 +147,7 @@ const TASK: u8 = 11;
 const TASK_END: u8 = 12;
 const RELAY: u8 = 13;
 const DIALLED: u8 = 14;
+const RELAY_ON: u8 = 15;
 
 impl Frame {
     /// The bytes, with their length in front.
@@ -204,6 +208,10 @@ impl Frame {
                 bytes.push(DIALLED);
                 codec::encode_into(&(to, token), &mut bytes);
             }
+            Self::RelayOn(actors) => {
+                bytes.push(RELAY_ON);
+                codec::encode_into(actors, &mut bytes);
+            }
             Self::Unknown(kind) => bytes.push(*kind),
         }
         let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX).to_be_bytes();
@@ -239,6 +247,7 @@ impl Frame {
                 let (to, token) = codec::decode(body).map_err(malformed("dialled"))?;
                 Self::Dialled(to, token)
             }
+            RELAY_ON => Self::RelayOn(codec::decode(body).map_err(malformed("relay on"))?),
             unknown => Self::Unknown(unknown),
         })
     }

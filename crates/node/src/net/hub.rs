@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
 
 use tenure_core::actor::Role;
 use tenure_core::model::identity::{ActorId, PublicKey, Scheme, Signer};
@@ -17,9 +16,8 @@ use tenure_core::wire::endorsement::{Endorsement, EndorsementFault, SignedEndors
 use tenure_core::wire::invitation::{Invitation, SignedInvitation};
 use thiserror::Error;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
-use super::budget::{Budget, Rate};
+use super::allowance::Allowances;
 use super::card::{CARD_HOLDS, Card, CardBook, SignedCard};
 use super::endorsed::EndorsementBook;
 use super::lane::{Known, Lane, Standing as LaneStanding};
@@ -28,9 +26,6 @@ use super::session::{Ends, Item, Pass};
 use crate::clock::Clock;
 use crate::metrics::RefusedConnections;
 use crate::transport::Exchange;
-
-/// The most strangers that are connected at a time.
-const MOST_STRANGERS: usize = 64;
 
 /// An actor of this process.
 #[derive(Clone, Debug)]
@@ -91,13 +86,8 @@ pub(super) struct Hub {
     pub(super) endorsements: EndorsementBook,
     /// What each actor of this process knows of keys, and the secrets of its own.
     keys: RwLock<BTreeMap<ActorId, KnownKeys>>,
-    pub(super) strangers: Arc<Semaphore>,
-    /// Places of those who bring receipts alone.
-    pub(super) buyers: Arc<Semaphore>,
-    /// Places of brokers that were lent units by another broker.
-    pub(super) borrowers: Arc<Semaphore>,
-    /// What all strangers together may send.
-    budget: Mutex<Budget>,
+    /// What actors that are no peers may take up.
+    pub(super) allowances: Allowances,
     /// Whether the actors of this process can be dialled.
     pub(super) listens: bool,
     pub(super) relays: Relays,
@@ -122,10 +112,7 @@ impl Hub {
             cards: CardBook::default(),
             endorsements: EndorsementBook::default(),
             keys: RwLock::default(),
-            strangers: Arc::new(Semaphore::new(MOST_STRANGERS)),
-            buyers: Arc::new(Semaphore::new(MOST_STRANGERS)),
-            borrowers: Arc::new(Semaphore::new(MOST_STRANGERS)),
-            budget: Mutex::new(Budget::new(Rate::STRANGERS, Instant::now())),
+            allowances: Allowances::default(),
             listens,
             relays,
             refused: RefusedConnections::default(),
@@ -330,12 +317,6 @@ impl Hub {
             Known::Configured | Known::Joined => lane.role,
             Known::Inviting | Known::Invited | Known::Ticket | Known::Endorsement => None,
         }
-    }
-
-    /// Strangers have sent so many bytes: how long to wait before the next frame of any of them.
-    pub(super) fn spend_of_strangers(&self, bytes: usize) -> Duration {
-        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-        budget.spend(bytes, Instant::now())
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsConnector, TlsStream};
 use tracing::{debug, info, warn};
 
+use super::allowance::Allowance;
 use super::hub::Hub;
 use super::session::{Ends, Item, Pass, Session, SessionEnd, show};
 use super::tls;
@@ -113,16 +114,17 @@ pub(super) enum Way {
     Stranger(
         Stranger,
         Time,
+        Arc<Allowance>,
         #[expect(dead_code, reason = "its place is kept as long as the lane is")]
         OwnedSemaphorePermit,
     ),
 }
 
 impl Way {
-    /// What the other may say, if it is known by a pass alone.
-    fn stranger(&self) -> Option<Stranger> {
+    /// What the other may say, and how much, if it is known by a pass alone.
+    fn stranger(&self) -> Option<(Stranger, Arc<Allowance>)> {
         match self {
-            Self::Stranger(stranger, _, _) => Some(*stranger),
+            Self::Stranger(stranger, _, allowance, _) => Some((*stranger, Arc::clone(allowance))),
             Self::Address(_) | Self::Inwards | Self::Card(_) | Self::Inviter(..) => None,
         }
     }
@@ -320,7 +322,7 @@ async fn over(way: &Way, hub: &Hub) {
                 return std::future::pending().await;
             }
             Way::Card(ticket) => latest(ticket).bottom().term.end().plus(GRACE),
-            Way::Stranger(_, until, _) => *until,
+            Way::Stranger(_, until, _, _) => *until,
         };
         let now = hub.clock.now();
         if until <= now {

@@ -17,10 +17,11 @@ use tokio_rustls::server::TlsStream as TlsServer;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 use tracing::{info, warn};
 
+use super::allowance::Sharers;
 use super::hub::{Hub, NotAdmitted};
 use super::lane::{CONNECT_WITHIN, Known, Lane, Other, Way};
 use super::relay::{NotRelayed, Start};
-use super::session::{Ends, Pass, Session, SessionEnd, part, shown};
+use super::session::{Ends, Session, SessionEnd, part, shown};
 use super::{lane, tls};
 
 /// The most connections that have not shown yet who they are: of all, and of one address.
@@ -116,7 +117,7 @@ pub(super) async fn listen(listener: TcpListener, server: Arc<ServerConfig>, doo
     }
 }
 
-/// Takes the connections that were dialled back for actors of this process.
+/// Takes the connections that were dialled back, for actors of this process and those that it relays for.
 pub(super) async fn take_back(
     mut back: mpsc::Receiver<TcpStream>,
     (server, door): (Arc<ServerConfig>, Arc<Admission>),
@@ -124,8 +125,7 @@ pub(super) async fn take_back(
     while let Some(stream) = back.recv().await {
         let (acceptor, door) = (TlsAcceptor::from(Arc::clone(&server)), Arc::clone(&door));
         tokio::spawn(async move {
-            drop(stream.set_nodelay(true));
-            let admitted = timeout(CONNECT_WITHIN, door.let_in(acceptor, stream)).await;
+            let admitted = timeout(CONNECT_WITHIN, door.admit(acceptor, stream)).await;
             if let Err(cause) = admitted.unwrap_or(Err(Refused::Late)) {
                 door.hub.refused.count(cause.word());
                 warn!(%cause, "a connection was refused that a peer has relayed");
@@ -229,13 +229,8 @@ impl Admission {
         if let Some(lane) = self.hub.lane(ends) {
             return Ok(lane);
         }
-        let borrows = matches!(&pass, Pass::Ticket(ticket) if ticket.bottom().delegation.is_some());
-        let places = match stranger {
-            Stranger::Buyer => &self.hub.buyers,
-            Stranger::Holder if borrows => &self.hub.borrowers,
-            Stranger::Holder | Stranger::Invited | Stranger::Endorsed => &self.hub.strangers,
-        };
-        let place = Arc::clone(places).try_acquire_owned();
+        let allowance = self.hub.allowances.of(Sharers::of(ends, &pass));
+        let place = Arc::clone(&allowance.places).try_acquire_owned();
         let place = place.map_err(|_| Refused::Full(there))?;
         let known = match stranger {
             Stranger::Holder | Stranger::Buyer => Known::Ticket,
@@ -243,7 +238,7 @@ impl Admission {
             Stranger::Endorsed => Known::Endorsement,
         };
         info!(%there, %here, ?known, "a stranger is let in");
-        let way = Way::Stranger(stranger, until, place);
+        let way = Way::Stranger(stranger, until, allowance, place);
         Ok(lane::open(&self.hub, ends, Other::stranger(there, known), way))
     }
 }

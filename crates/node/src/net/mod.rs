@@ -5,6 +5,7 @@
 //! thread of its own, and each connection a task, so one that is slow, silent or busy costs the others
 //! nothing.
 
+mod allowance;
 mod budget;
 pub mod card;
 mod endorsed;

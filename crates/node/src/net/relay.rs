@@ -4,6 +4,9 @@
 //! actor dials the broker's process instead, and names the actor as ever. That process has the other one dial back, and
 //! copies bytes between the two connections. TLS is between their ends: nothing can be read or changed on the way, and
 //! the actor decides who is let in as if it had been dialled itself.
+//!
+//! A process that others cannot reach either has its own connections taken by a broker that it dials, and asks that one
+//! to take connections also for those that it takes them for: up to [`MOST_RELAYS`] brokers copy the bytes of one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustls::server::Acceptor;
 use tenure_core::actor::Role;
+use tenure_core::model::codec::{decode, encode};
 use tenure_core::model::identity::ActorId;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -30,8 +34,13 @@ use super::tls;
 /// Names one connection that is dialled back. Nobody guesses it.
 pub(super) type Token = [u8; 16];
 
-/// What stands in front of the token where TLS would begin.
+/// What stands where TLS would begin: then come the broker that is dialled back and the token.
 const BACK: [u8; 8] = *b"tenure<-";
+
+const ACTOR_ID_BYTES: usize = 32;
+
+/// How long all of it is.
+const BACK_BYTES: usize = BACK.len() + ACTOR_ID_BYTES + size_of::<Token>();
 
 /// How long the other process may take to dial back.
 const BACK_WITHIN: Duration = Duration::from_secs(4);
@@ -44,6 +53,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The most actors that one peer has connections taken for.
 pub(super) const MOST_ACTORS: usize = 64;
+
+/// The most brokers that copy the bytes of one connection.
+const MOST_RELAYS: u8 = 4;
 
 /// The most connections that are dialled back at a time.
 const MOST_BACK: usize = 64;
@@ -77,8 +89,8 @@ pub(super) enum Start {
 pub(super) struct Relays {
     /// How many connections with the process of one peer are relayed at a time.
     most: usize,
-    /// The peer in whose process an actor is.
-    ways: Mutex<BTreeMap<ActorId, Ends>>,
+    /// The peer in whose process an actor is, or that takes connections for it, and behind how many others it is.
+    ways: Mutex<BTreeMap<ActorId, (Ends, u8)>>,
     places: Mutex<BTreeMap<Ends, Arc<Semaphore>>>,
     waiting: Mutex<BTreeMap<Token, oneshot::Sender<TcpStream>>>,
     /// Where those go that were dialled back from here.
@@ -110,24 +122,62 @@ impl Hub {
     /// The actors of this process that a peer is asked to take connections for: all, if it is a broker that was dialled
     /// from here and they cannot be dialled.
     pub(super) fn to_be_relayed(&self, ends: Ends) -> Vec<ActorId> {
-        let asks = |lane: Lane| lane.role == Some(Role::Broker) && lane.address.is_some();
-        let asks = !self.listens && self.address().is_some() && self.lane(ends).is_some_and(asks);
+        let asks = self.is_relayed_by(ends);
         if asks { self.actors.keys().copied().take(MOST_ACTORS).collect() } else { Vec::new() }
+    }
+
+    /// Whether a peer is asked to take connections: a broker that was dialled from here, by a process that is dialled
+    /// nowhere, or that gives that broker's address as its own.
+    fn is_relayed_by(&self, ends: Ends) -> bool {
+        let Some(public) = self.address() else { return false };
+        let Some(lane) = self.lane(ends) else { return false };
+        let dialled = lane.address.as_deref();
+        lane.role == Some(Role::Broker)
+            && dialled.is_some_and(|address| !self.listens || address == public)
+    }
+
+    /// The actors of other processes that a peer is asked to take connections for: those that they are taken for here,
+    /// unless that peer is the way to them.
+    pub(super) fn to_be_relayed_on(&self, ends: Ends) -> Vec<(ActorId, u8)> {
+        if !self.is_relayed_by(ends) {
+            return Vec::new();
+        }
+        let ways = lock(&self.relays.ways);
+        let known = ways
+            .iter()
+            .filter(|(_, (way, relays))| way.there != ends.there && *relays + 1 < MOST_RELAYS);
+        known.map(|(actor, (_, relays))| (*actor, relays + 1)).take(MOST_ACTORS).collect()
     }
 
     /// A peer asks to have connections taken for actors of its process. The ends of a connection judge by their keys
     /// whether it has told the truth.
-    pub(super) fn relay_for(&self, ends: Ends, actors: Vec<ActorId>) {
-        if self.relays.most == 0 || actors.len() > MOST_ACTORS {
+    pub(super) fn relay_for(&self, ends: Ends, actors: Vec<(ActorId, u8)>, further: bool) {
+        let fits = |(_, relays): &(ActorId, u8)| (*relays > 0) == further && *relays < MOST_RELAYS;
+        if self.relays.most == 0 || actors.len() > MOST_ACTORS || !actors.iter().all(fits) {
             return debug!(peer = %ends.there, "connections are not taken for a peer's actors");
         }
         let mut ways = lock(&self.relays.ways);
-        ways.retain(|_, way| *way != ends);
-        for actor in actors.into_iter().filter(|actor| !self.actors.contains_key(actor)) {
+        let before = ways.clone();
+        ways.retain(|_, (way, relays)| *way != ends || (*relays > 0) != further);
+        for (actor, relays) in actors.into_iter().filter(|(id, _)| !self.actors.contains_key(id)) {
             // Who was there first stays, as long as it is there.
-            let taken = ways.get(&actor).is_some_and(|way| self.is_up(*way));
+            let taken = ways.get(&actor).is_some_and(|(way, _)| self.is_up(*way));
             if !taken || actor == ends.there {
-                ways.insert(actor, ends);
+                ways.insert(actor, (ends, relays));
+            }
+        }
+        let changed = *ways != before;
+        drop(ways);
+        if changed {
+            self.relay_on();
+        }
+    }
+
+    /// Others take connections for the actors that they are taken for here now.
+    fn relay_on(&self) {
+        for (ends, _) in self.lanes() {
+            if self.is_relayed_by(ends) {
+                self.say(ends, Item::RelayOn(self.to_be_relayed_on(ends)));
             }
         }
     }
@@ -148,7 +198,11 @@ impl Hub {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if bytes[0] == BACK[0] {
-                return Ok(Start::Back);
+                if length < BACK_BYTES && BACK.starts_with(&bytes[..length.min(BACK.len())]) {
+                    sleep(PAUSE).await;
+                    continue;
+                }
+                return Ok(self.back_to(&bytes[..length]));
             }
             // Of all that is taken here nothing is looked at twice, unless others are taken connections for.
             if lock(&self.relays.ways).is_empty() || length == MAX_START {
@@ -166,12 +220,26 @@ impl Hub {
         }
     }
 
+    /// Where a connection belongs that is dialled back: to a broker that is here, or at whose process it is relayed on.
+    fn back_to(&self, start: &[u8]) -> Start {
+        let broker = start.get(BACK.len()..BACK.len() + ACTOR_ID_BYTES);
+        let broker = broker.and_then(|bytes| decode::<ActorId>(bytes).ok());
+        let broker = broker.filter(|broker| !self.actors.contains_key(broker));
+        let way = |broker| Some((broker, lock(&self.relays.ways).get(&broker)?.0));
+        match broker.and_then(way) {
+            Some((broker, way)) => Start::For(broker, way),
+            None => Start::Back,
+        }
+    }
+
     fn start_with(&self, name: Option<&str>) -> Start {
         let asked = name.and_then(tls::name_in).map(|(id, _)| id);
         let ways = lock(&self.relays.ways);
         let mut found = ways.iter().filter(|(actor, _)| Some(actor.to_hex()) == asked);
         match found.next() {
-            Some((&actor, &way)) if !self.actors.contains_key(&actor) => Start::For(actor, way),
+            Some((&actor, &(way, _))) if !self.actors.contains_key(&actor) => {
+                Start::For(actor, way)
+            }
             Some(_) | None => Start::Handshake,
         }
     }
@@ -205,7 +273,9 @@ impl Hub {
     /// A connection that was dialled back goes to who waits for it.
     pub(super) async fn came_back(&self, mut stream: TcpStream) -> Result<(), NotRelayed> {
         let (mut start, mut token) = (BACK, Token::default());
+        let mut broker = [0; ACTOR_ID_BYTES];
         stream.read_exact(&mut start).await?;
+        stream.read_exact(&mut broker).await?;
         stream.read_exact(&mut token).await?;
         let waiting = lock(&self.relays.waiting).remove(&token).filter(|_| start == BACK);
         let waiting = waiting.ok_or(NotRelayed::Unknown)?;
@@ -216,15 +286,17 @@ impl Hub {
     pub(super) fn dial_back(&self, ends: Ends, (to, token): (ActorId, Token)) {
         let address = self.lane(ends).and_then(|lane| lane.address);
         let place = Arc::clone(&self.relays.backs).try_acquire_owned();
-        let (Some(address), Ok(place), true) = (address, place, self.actors.contains_key(&to))
-        else {
+        let way = lock(&self.relays.ways).get(&to).map(|(way, _)| *way);
+        let further = way.is_some_and(|way| way.there != ends.there && self.is_relayed_by(ends));
+        let known = further || self.actors.contains_key(&to);
+        let (Some(address), Ok(place), true) = (address, place, known) else {
             return debug!(%to, by = %ends.there, "a connection was not dialled back");
         };
         let back = self.relays.back.clone();
         self.runtime.spawn(async move {
             let dialled = async {
                 let mut stream = TcpStream::connect(address).await?;
-                stream.write_all(&[&BACK[..], &token].concat()).await?;
+                stream.write_all(&[&BACK[..], &encode(&ends.there), &token].concat()).await?;
                 Ok::<_, io::Error>(stream)
             };
             if let Ok(Ok(stream)) = timeout(CONNECT_WITHIN, dialled).await {

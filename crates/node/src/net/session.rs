@@ -1,6 +1,7 @@
 //! One connection, from the first frame of each side to its end.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::model::identity::ActorId;
@@ -15,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
+use super::allowance::Allowance;
 use super::budget::{Budget, Rate};
 use super::card::SignedCard;
 use super::frame::{BATCH_BYTES, Frame, FrameError, Hello, MAX_FRAME, read_frame};
@@ -88,6 +90,8 @@ pub(super) enum Item {
     Endorsement(Box<SignedEndorsement>),
     /// This actor of the receiver's process was dialled here; it is to dial back with the token.
     Dialled(ActorId, Token),
+    /// The receiver is to take connections also for these actors, which this process takes them for.
+    RelayOn(Vec<(ActorId, u8)>),
 }
 
 /// Why a connection ended.
@@ -197,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
     pub(super) async fn run(
         self,
         queue: &mut mpsc::Receiver<Item>,
-        (hub, stranger): (&Hub, Option<Stranger>),
+        (hub, stranger): (&Hub, Option<(Stranger, Arc<Allowance>)>),
     ) -> SessionEnd {
         let (mut read, mut write) = tokio::io::split(self.stream);
         let inlet = Inlet { hub, ends: self.ends, stranger };
@@ -273,7 +277,7 @@ pub(super) async fn part(mut stream: impl AsyncWrite + Unpin, why: &str) {
 struct Inlet<'a> {
     hub: &'a Hub,
     ends: Ends,
-    stranger: Option<Stranger>,
+    stranger: Option<(Stranger, Arc<Allowance>)>,
 }
 
 impl Inlet<'_> {
@@ -289,8 +293,8 @@ impl Inlet<'_> {
             if let Err(end) = self.take(frame).await {
                 return end;
             }
-            let pause = match self.stranger {
-                Some(_) => self.hub.spend_of_strangers(bytes),
+            let pause = match &self.stranger {
+                Some((_, allowance)) => allowance.spend(bytes),
                 None => budget.spend(bytes, Instant::now()),
             };
             if !pause.is_zero() {
@@ -323,7 +327,11 @@ impl Inlet<'_> {
             Frame::Card(signed) => self.hub.take_card(self.ends, signed),
             Frame::Where(actor) => self.tell_where(actor),
             Frame::Endorsement(signed) => self.hub.take_endorsement(self.ends, signed),
-            Frame::Relay(actors) => self.hub.relay_for(self.ends, actors),
+            Frame::Relay(actors) => {
+                let actors = actors.into_iter().map(|actor| (actor, 0)).collect();
+                self.hub.relay_for(self.ends, actors, false);
+            }
+            Frame::RelayOn(actors) => self.hub.relay_for(self.ends, actors, true),
             Frame::Dialled(to, token) => self.hub.dial_back(self.ends, (to, token)),
         }
         Ok(())
@@ -337,7 +345,7 @@ impl Inlet<'_> {
             return Err(SessionEnd::Foreign(header.from));
         }
         let kind = message.kind();
-        if self.stranger.is_some_and(|stranger| !stranger.may_say(kind)) {
+        if self.stranger.as_ref().is_some_and(|(stranger, _)| !stranger.may_say(kind)) {
             return Err(SessionEnd::NotForStrangers(kind));
         }
         let sequence = header.sequence;
@@ -378,6 +386,12 @@ async fn speak<S: AsyncWrite>(
     {
         return end;
     }
+    let further = hub.to_be_relayed_on(ends);
+    if !further.is_empty()
+        && let Err(end) = say(write, &Frame::RelayOn(further)).await
+    {
+        return end;
+    }
     let (mut next, mut card_due) = (card().map(Item::Card), Instant::now() + CARD_EVERY);
     loop {
         if Instant::now() >= card_due && next.is_none() {
@@ -413,6 +427,7 @@ fn frame_of(first: Item, queue: &mut mpsc::Receiver<Item>) -> (Frame, Option<Ite
         Item::Where(actor) => return (Frame::Where(actor), None),
         Item::Endorsement(signed) => return (Frame::Endorsement(*signed), None),
         Item::Dialled(to, token) => return (Frame::Dialled(to, token), None),
+        Item::RelayOn(actors) => return (Frame::RelayOn(actors), None),
         Item::Message(sealed) => vec![sealed],
     };
     let mut bytes = batch[0].bytes().len();

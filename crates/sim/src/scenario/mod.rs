@@ -174,6 +174,8 @@ pub struct Broker {
     pub reach: Reach,
     /// In which order other brokers are asked.
     pub search: Search,
+    /// How long others hold portions of a request that is gathered.
+    pub hold: Span,
     /// How often it advertises what it has to those that pass requests on to it.
     pub advertise: Span,
     /// Whether it sells nothing that others have lent while these are silent.

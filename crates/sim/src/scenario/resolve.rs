@@ -311,7 +311,8 @@ impl Check<'_> {
                 prices: broker.price,
                 peers: tenure_config::broker_peers(broker.peer, others, self.sources)?,
                 reach: broker.reach.reach(self.sources)?,
-                search: broker.reach.search,
+                search: broker.reach.search(),
+                hold: broker.reach.hold(self.sources)?,
                 advertise: tenure_config::advertise(broker.advertise.as_ref(), self.sources)?,
                 pauses: broker.on_silence == OnSilence::Pause,
             };

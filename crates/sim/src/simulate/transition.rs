@@ -11,7 +11,6 @@ use tenure_core::service_manager::facts as service_manager;
 use tenure_core::site_authority::facts as site_authority;
 use tenure_core::site_authority::{machine, unit};
 use tenure_core::ticket::link::LinkHash;
-use tenure_core::wire::handover::Outcome;
 use tenure_core::wire::portion::PortionOutcome;
 
 /// A transition: machine, state, event, next state. A birth comes from `[*]`.
@@ -160,8 +159,9 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         F::RequestPassed(fact) => (fact.request, "Passed"),
         F::PassLapsed(fact) => (fact.request, "CameBack"),
         F::PassAnswered(fact) => {
-            let granted = matches!(fact.outcome, Outcome::Granted(_));
-            (fact.request, if granted { "Brought" } else { "CameBack" })
+            let AnyActor::Broker(actor) = actor else { return Vec::new() };
+            let Some(state) = actor.request(fact.request) else { return Vec::new() };
+            (fact.request, state.answered(&fact.outcome).word())
         }
         F::PortionHanded(fact) => (fact.request, "Requested"),
         F::PortionKept(fact) => (fact.request, "Gathered"),
@@ -190,6 +190,7 @@ fn broker(at: Time, fact: &broker::Fact, actor: &AnyActor) -> Vec<(Subject, &'st
         F::Revised(fact) => (fact.request.id, "Revised"),
         F::OffersHeld(fact) => (fact.request, "Held"),
         F::OfferAccepted(fact) => (fact.request, "Accepted"),
+        F::OfferPassed(fact) => (fact.request, "Chosen"),
         F::HoldEnded(fact) => (fact.request, "Refused"),
         F::RequestPlanned(fact) => (fact.request, "Planned"),
         F::ReceiptTaken(fact) => {

@@ -461,6 +461,13 @@ fn say(message: &Message) -> String {
                 format!("{kind} {}: {} tickets", back.request, tickets.len())
             }
             Outcome::Refused(refusal) => format!("{kind} {}: {refusal}", back.request),
+            Outcome::Countered(refusal, offers) => {
+                format!("{kind} {}: {refusal}; {} offers", back.request, offers.len())
+            }
+            Outcome::Offered(offers, until) => {
+                let held = if until.is_some() { ", held" } else { "" };
+                format!("{kind} {}: {} offers{held}", back.request, offers.len())
+            }
             Outcome::Seen => format!("{kind} {}: seen", back.request),
         },
         Message::AskPortion(asked) => {

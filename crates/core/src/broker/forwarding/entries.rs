@@ -53,6 +53,10 @@ impl Broker {
         let all = own.0.iter().map(|(key, sum)| (key, *sum)).chain(further.without(who));
         let taken = all.filter(|(key, _)| takes(&key.1));
         let entries = taken.map(|(key, sum)| entry(key.clone(), sum));
+        // What is disclosed as it is stays in its order, and no two are alike.
+        if disclosed == Disclosure::All {
+            return within_bounds(entries);
+        }
         let mut sums = Sums::default();
         entries
             .filter_map(|entry| as_disclosed(entry, disclosed))
@@ -104,9 +108,11 @@ fn as_disclosed(entry: AdvertEntry, disclosed: Disclosure) -> Option<AdvertEntry
 
 /// As many of these as go into one advert.
 fn within_bounds(entries: impl Iterator<Item = AdvertEntry>) -> Vec<AdvertEntry> {
-    let mut bytes = 0;
+    let (mut bytes, mut encoded) = (0, Vec::new());
     let fits = |entry: &AdvertEntry| {
-        bytes += codec::encode(entry).len();
+        encoded.clear();
+        codec::encode_into(entry, &mut encoded);
+        bytes += encoded.len();
         bytes <= MAX_BYTES
     };
     entries.take(MAX_ENTRIES).take_while(fits).collect()

@@ -34,7 +34,7 @@ impl Broker {
     ) {
         // An extension is its issuer's to grant.
         let extends = request.items.iter().any(|item| item.extends.is_some());
-        if self.forwards_to().is_empty() || request.reply != Reply::Grant || extends {
+        if self.forwards_to().is_empty() || extends {
             return;
         }
         let (request, sealed, reach) = (request.id, sealed.clone(), self.reach);
@@ -100,6 +100,18 @@ impl Broker {
         denied.or_else(|| self.not_open(now, from, request))
     }
 
+    /// Whether it takes requests that a broker hands on.
+    pub(in crate::broker) fn takes_from(&self, broker: ActorId) -> bool {
+        let neighbour = self.state.neighbours.of(broker);
+        let accepts = neighbour.is_some_and(|neighbour| neighbour.accept.is_some());
+        accepts && self.base.is_known(broker, Role::Broker)
+    }
+
+    /// The broker that has handed a request on, if one has.
+    pub(in crate::broker) fn handed_by(&self, id: RequestId) -> Option<ActorId> {
+        self.state.requests.get(&id)?.handed_by()
+    }
+
     /// A request that is handed on, if its guest has asked for it and the sender may hand it on.
     pub(in crate::broker) fn read_handover(
         &mut self,
@@ -117,9 +129,7 @@ impl Broker {
         };
         let id = request.id;
         let refused = |refusal| Err((Some(id), refusal));
-        let accepts =
-            self.state.neighbours.of(from).is_some_and(|neighbour| neighbour.accept.is_some());
-        if !self.base.is_known(from, Role::Broker) || !accepts || id.origin != header.from {
+        if !self.takes_from(from) || id.origin != header.from {
             return refused(Refusal::Forbidden);
         }
         if let Err(cause) = handover.check().and_then(|()| request.check()) {
@@ -129,7 +139,7 @@ impl Broker {
             return refused(malformed("its path is not from the guest's broker to the sender"));
         }
         let extends = request.items.iter().any(|item| item.extends.is_some());
-        if request.reply != Reply::Grant || extends {
+        if extends {
             return refused(malformed("only requests for new tickets are passed on"));
         }
         if let Err(cause) = self.check_units(&request) {
@@ -141,7 +151,7 @@ impl Broker {
         Ok(request)
     }
 
-    fn hand_back(
+    pub(in crate::broker) fn hand_back(
         &self,
         now: Time,
         (to, request): (ActorId, RequestId),
@@ -179,14 +189,19 @@ impl Broker {
             State::Granted { tickets, .. }
             | State::Returned { tickets }
             | State::Brought { tickets } => Outcome::Granted(tickets.clone()),
-            State::Refused { refusal, .. } => Outcome::Refused(refusal.clone()),
+            State::Refused { refusal, offers } => Outcome::refused(refusal.clone(), offers.clone()),
+            State::Held { request, offers, until, .. } => {
+                let offers = offers.iter().map(|tickets| request.offer_of(tickets)).collect();
+                Outcome::Offered(offers, Some(*until))
+            }
+            State::Proposed { offers, until, .. } => Outcome::Offered(offers.clone(), Some(*until)),
+            State::Planned { offers, .. } => Outcome::Offered(offers.clone(), None),
             State::Open { .. }
             | State::Passed { .. }
+            | State::Taking { .. }
             | State::Gathering { .. }
             | State::Reserved { .. }
-            | State::Committing { .. }
-            | State::Held { .. }
-            | State::Planned { .. } => return,
+            | State::Committing { .. } => return,
         };
         let Some((cause, to)) = record.answered.zip(record.handed_by()) else { return };
         out.replies.push(self.base.answer(to, cause, record.back(id, outcome)));
@@ -247,6 +262,7 @@ pub(in crate::broker) fn as_decided(
     request.receipts.clear();
     // No later than makes sense to the guest, whatever another broker says.
     let by = until.min(request.answer_by.plus(LONGEST_HOLD)).plus(CLAIM_WITHIN);
+    let by = if let Reply::Hold(span) = request.reply { by.plus(span) } else { by };
     let by = request.provisos.redeem_by.map_or(by, |wanted| wanted.min(by));
     request.provisos.redeem_by = Some(by);
     request.answer_by = request.answer_by.min(answer_by);

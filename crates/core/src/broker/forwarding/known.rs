@@ -144,14 +144,15 @@ pub(super) fn after(
             }
             Some(entries)
         }
-        Outcome::Refused(Refusal::Busy { resource, earliest, .. }) => {
+        Outcome::Refused(Refusal::Busy { resource, earliest, .. })
+        | Outcome::Countered(Refusal::Busy { resource, earliest, .. }, _) => {
             let mut entries = entries.to_vec();
             for item in request.preferred().filter(|item| item.resource == *resource) {
                 leave_too_few(&mut entries, item, *earliest);
             }
             Some(entries)
         }
-        Outcome::Refused(_) | Outcome::Seen => None,
+        Outcome::Refused(_) | Outcome::Countered(..) | Outcome::Offered(..) | Outcome::Seen => None,
     }
 }
 

@@ -9,12 +9,14 @@ use crate::actor::{Emit as _, dropped};
 use crate::broker::facts::{PassAnswered, PassLapsed, RequestPassed};
 use crate::broker::machine::{Event, State, Tickets};
 use crate::broker::{Broker, Obligation, Output, Record};
+use crate::model::codec::encode;
 use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
 use crate::wire::handover::{HandedBack, Handover, Hop, HopAnswer, Outcome};
 use crate::wire::message::Message;
+use crate::wire::offer::{MAX_OFFER_BYTES, MAX_OFFERS, Offer, OfferPart, Reply, nearest};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
 
@@ -119,10 +121,13 @@ impl Broker {
     /// The message to the broker that a request is passed on to.
     pub(in crate::broker) fn pass_message(&self, id: RequestId) -> Option<(ActorId, Message)> {
         let record = self.state.requests.get(&id)?;
-        let &State::Passed { to, until, .. } = &record.state else {
-            return self.portion_message(id);
-        };
-        Some((to, Message::HandOver(Box::new(self.handover(record, until)?))))
+        if let State::Passed { to, until, .. } = record.state {
+            return Some((to, Message::HandOver(Box::new(self.handover(record, until)?))));
+        }
+        if let State::Taking { by, offer, .. } = record.state {
+            return Some((by, Message::Accept { request: id, offer }));
+        }
+        self.portion_message(id)
     }
 
     /// What is handed to the next broker, which has to answer by then.
@@ -151,6 +156,11 @@ impl Broker {
         let id = back.request;
         let request = match self.request(id) {
             Some(State::Passed { request, to, .. }) if *to == from => Arc::clone(request),
+            Some(State::Taking { request, by, .. })
+                if *by == from && !matches!(back.outcome, Outcome::Offered(..)) =>
+            {
+                Arc::clone(request)
+            }
             // Tickets are welcome as long as it is not answered, though their broker was given up.
             Some(State::Open { request, .. } | State::Passed { request, .. })
                 if matches!(back.outcome, Outcome::Granted(_)) && self.was_asked(id, from) =>
@@ -173,12 +183,19 @@ impl Broker {
         {
             return out.problems.push(dropped("handed-back", cause));
         }
+        if let Err(cause) = self.check_offers(&request, &back.outcome) {
+            return out.problems.push(dropped("handed-back", cause));
+        }
         self.heed(from, &request, &back.outcome);
         let HandedBack { outcome, trail, .. } = back;
         let trail = trail.into_iter().take(MAX_TRAIL).collect();
         self.let_go(now, id, out);
         self.emit(now, PassAnswered { request: id, from, outcome, trail }, out);
-        if matches!(self.request(id), Some(State::Brought { .. })) {
+        let answered = self.request(id).is_some_and(|state| {
+            let proposed = matches!(state, State::Proposed { .. } | State::Planned { .. });
+            proposed || matches!(state, State::Brought { .. } | State::Refused { .. })
+        });
+        if answered {
             self.repeat_answer(id, out);
         }
     }
@@ -214,6 +231,28 @@ impl Broker {
         Ok(())
     }
 
+    /// Whether what a broker offers is about the request, and not held for longer than was asked for.
+    fn check_offers(&self, request: &Request, outcome: &Outcome) -> Result<(), String> {
+        let (offers, fits) = match outcome {
+            Outcome::Countered(_, offers) => (offers, true),
+            Outcome::Offered(offers, until) => {
+                let asked = match (request.reply, until) {
+                    (Reply::Plan, None) => true,
+                    (Reply::Hold(span), Some(until)) => {
+                        *until <= request.answer_by.plus(span).plus(self.base.margin())
+                    }
+                    (Reply::Grant | Reply::Plan | Reply::Hold(_), _) => false,
+                };
+                (offers, asked && !offers.is_empty())
+            }
+            Outcome::Granted(_) | Outcome::Refused(_) | Outcome::Seen => return Ok(()),
+        };
+        let known = |part: &OfferPart| usize::from(part.item) < request.items.len();
+        let fits = fits && offers.len() <= MAX_OFFERS && encode(offers).len() <= MAX_OFFER_BYTES;
+        let fits = fits && offers.iter().flat_map(|offer| &offer.parts).all(known);
+        fits.then_some(()).ok_or_else(|| "the offers are not what was asked for".to_owned())
+    }
+
     pub(in crate::broker) fn pass_answered(
         &mut self,
         at: Time,
@@ -222,18 +261,47 @@ impl Broker {
         let PassAnswered { request: id, from, outcome, trail } = fact;
         let said = match outcome {
             Outcome::Granted(_) => HopAnswer::Granted,
-            Outcome::Refused(refusal) => HopAnswer::Refused(refusal.clone()),
+            Outcome::Refused(refusal) | Outcome::Countered(refusal, _) => {
+                HopAnswer::Refused(refusal.clone())
+            }
             Outcome::Seen => HopAnswer::Seen,
+            Outcome::Offered(..) => HopAnswer::Offered,
         };
         self.note_hop(*id, (*from, said), at, trail);
         self.state.pending.settle(&Obligation::Pass(*id));
         match outcome {
-            Outcome::Granted(tickets) => {
-                self.release(*id, at);
-                self.moved(*id, at, Event::Brought(tickets.clone()))
-            }
-            Outcome::Refused(_) | Outcome::Seen => self.moved(*id, at, Event::CameBack),
+            Outcome::Granted(_) => self.release(*id, at),
+            Outcome::Countered(_, offers) => self.note_offers(*id, offers),
+            Outcome::Refused(_) | Outcome::Seen | Outcome::Offered(..) => {}
         }
+        let missing = || BadFact::Missing { kind: "answer", what: id.to_string() };
+        let event = self.request(*id).ok_or_else(missing)?.answered(outcome);
+        self.moved(*id, at, event)
+    }
+
+    /// What a broker could give instead is remembered, as far as it is the nearest to what was asked for.
+    fn note_offers(&mut self, id: RequestId, offers: &[Offer]) {
+        let Some(record) = self.state.requests.get_mut(&id) else { return };
+        let (State::Passed { request, .. }, Some(route)) = (&record.state, &mut record.route)
+        else {
+            return;
+        };
+        let tried = Arc::make_mut(&mut route.tried);
+        tried.offers.extend(offers.iter().cloned());
+        tried.offers = nearest(request, &tried.offers);
+    }
+
+    /// With what could be had here of a request that is refused, what could be had elsewhere.
+    pub(in crate::broker) fn nearest_heard(&self, id: RequestId, own: Vec<Offer>) -> Vec<Offer> {
+        let record = self.state.requests.get(&id);
+        let route = record.and_then(|record| record.route.as_ref());
+        let Some(heard) = route.map(|route| &route.tried.offers) else { return own };
+        let Some(State::Open { request, .. }) = self.request(id).filter(|_| !heard.is_empty())
+        else {
+            return own;
+        };
+        let all: Vec<Offer> = own.into_iter().chain(heard.iter().cloned()).collect();
+        nearest(request, &all)
     }
 
     /// The broker that a request was passed on to has not answered in time.

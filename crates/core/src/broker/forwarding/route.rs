@@ -12,6 +12,7 @@ use crate::model::name::Name;
 use crate::model::time::Time;
 use crate::wire::handover::{Handover, Hop, HopAnswer};
 use crate::wire::message::Sealed;
+use crate::wire::offer::Offer;
 use crate::wire::portion::Portion;
 use crate::wire::refusal::Refusal;
 
@@ -43,6 +44,8 @@ pub struct Tried {
     pub asks: u16,
     /// What they said.
     pub trail: Vec<Hop>,
+    /// What those could give instead that have refused it: the nearest to what was asked for.
+    pub offers: Vec<Offer>,
 }
 
 impl Route {
@@ -57,7 +60,7 @@ impl Route {
     pub(crate) fn handed(handover: &Handover, at: Time) -> Self {
         let Handover { sealed, path, asked, hops, asks, .. } = handover;
         let asked = asked.iter().chain(path).copied().collect();
-        let tried = Arc::new(Tried { asked, asks: *asks, trail: Vec::new() });
+        let tried = Arc::new(Tried { asked, asks: *asks, ..Tried::default() });
         let (sealed, path) = (Some(sealed.clone()), path.clone());
         let (portion, rounds) = (None, Rounds::default());
         Self { sealed, path, hops: *hops, since: at, tried, portion, rounds }
@@ -103,9 +106,11 @@ impl Tried {
     pub(crate) fn refusals(&self) -> impl Iterator<Item = &Refusal> {
         self.trail.iter().filter_map(|hop| match &hop.said {
             HopAnswer::Refused(refusal) | HopAnswer::Held(Some(refusal)) => Some(refusal),
-            HopAnswer::Granted | HopAnswer::Held(None) | HopAnswer::Seen | HopAnswer::Nothing => {
-                None
-            }
+            HopAnswer::Granted
+            | HopAnswer::Held(None)
+            | HopAnswer::Seen
+            | HopAnswer::Nothing
+            | HopAnswer::Offered => None,
         })
     }
 

@@ -89,6 +89,8 @@ impl Broker {
             | State::Reserved { .. }
             | State::Committing { .. }
             | State::Held { .. }
+            | State::Proposed { .. }
+            | State::Taking { .. }
             | State::Planned { .. }
             | State::Granted { .. }
             | State::Returned { .. } => false,
@@ -168,6 +170,8 @@ impl Broker {
             | State::Gathering { .. }
             | State::Committing { .. }
             | State::Held { .. }
+            | State::Proposed { .. }
+            | State::Taking { .. }
             | State::Planned { .. } => return,
         };
         let Some((cause, to)) = record.answered.zip(record.handed_by()) else { return };

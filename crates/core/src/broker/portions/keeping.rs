@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Gathered, HOLD, PortionEvent, Stage};
+use super::{Gathered, PortionEvent, Stage};
 use crate::actor::Emit as _;
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::broker::allocation::{Part, check_portion};
@@ -141,8 +141,8 @@ impl Broker {
                 (kept(portion.round, gather_by, portion.until), portion.start)
             }
             (Stage::Divisible(next), _, _) => {
-                let gather_by = now.plus(HOLD.part(2)).min(record.answer_by);
-                let fact = kept(route.rounds.last + 1, gather_by, now.plus(HOLD));
+                let gather_by = now.plus(self.hold.part(2)).min(record.answer_by);
+                let fact = kept(route.rounds.last + 1, gather_by, now.plus(self.hold));
                 (fact, next.unwrap_or(start))
             }
             (Stage::Whole | Stage::Portion | Stage::Rest, _, _) => {

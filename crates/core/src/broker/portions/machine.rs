@@ -57,6 +57,8 @@ impl State {
             | Self::Passed { .. }
             | Self::Brought { .. }
             | Self::Held { .. }
+            | Self::Proposed { .. }
+            | Self::Taking { .. }
             | Self::Planned { .. }
             | Self::Granted { .. }
             | Self::Returned { .. }

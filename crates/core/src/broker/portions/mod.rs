@@ -27,11 +27,12 @@ use crate::model::time::{Span, Time};
 use crate::wire::portion::{MAX_ROUNDS, comes_in_portions};
 use crate::wire::request::Request;
 
-/// How long a broker that gathers a request has others hold portions of it. Half of it is left to take them.
-const HOLD: Span = Span::from_secs(10);
+/// How long a broker that gathers a request has others hold portions of it, unless it is configured otherwise. Half of it
+/// is left to take them.
+pub const HOLD: Span = Span::from_secs(10);
 
 /// The longest that a portion is held for another broker.
-pub(super) const LONGEST_HOLD: Span = Span::from_secs(30);
+pub const LONGEST_HOLD: Span = Span::from_secs(30);
 
 /// What becomes of an open request if the broker cannot meet it alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +125,11 @@ impl Record {
 }
 
 impl Broker {
+    /// The same broker, which has others hold portions of a request for so long, [`LONGEST_HOLD`] at most.
+    pub fn with_hold(self, hold: Span) -> Self {
+        Self { hold: hold.min(LONGEST_HOLD), ..self }
+    }
+
     /// The places that the items of what is open of a request have in the whole; `None` if it is the whole.
     fn places(&self, id: RequestId) -> Option<Vec<u16>> {
         let record = self.state.requests.get(&id)?;

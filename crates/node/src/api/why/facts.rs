@@ -388,8 +388,12 @@ fn on_unit(unit: UnitId, error: Option<&str>) -> String {
 fn brought(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Granted(_) => "granted".to_owned(),
-        Outcome::Refused(refusal) => refusal.to_string(),
+        Outcome::Refused(refusal) | Outcome::Countered(refusal, _) => refusal.to_string(),
         Outcome::Seen => "it has the request already".to_owned(),
+        Outcome::Offered(offers, until) => {
+            let held = if until.is_some() { ", which it holds" } else { "" };
+            format!("{} offers{held}", offers.len())
+        }
     }
 }
 
@@ -461,6 +465,7 @@ fn broker_says(fact: &broker::Fact) -> Option<String> {
         | F::TicketsCut(_)
         | F::OffersHeld(_)
         | F::OfferAccepted(_)
+        | F::OfferPassed(_)
         | F::RequestPlanned(_)
         | F::ReceiptTaken(_)
         | F::QuotaSet(_)

@@ -301,6 +301,8 @@ impl Inquiry<'_> {
                 | RequestState::Gathering { .. }
                 | RequestState::Reserved { .. }
                 | RequestState::Committing { .. }
+                | RequestState::Proposed { .. }
+                | RequestState::Taking { .. }
                 | RequestState::Planned { .. }
                 | RequestState::Granted { .. }
                 | RequestState::Returned { .. }

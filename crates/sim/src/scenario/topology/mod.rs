@@ -314,7 +314,8 @@ impl Check<'_> {
     fn brokers_of(&self, plan: &Plan, rules: &Rules) -> Checked<BTreeMap<Name, Broker>> {
         let RawForward { accept, reach: far, advertise } = &rules.forward;
         let accept = accept.clone().unwrap_or(RawAccepted::Whether(true)).accepted();
-        let (reach, search) = (far.reach(self.sources)?, far.search);
+        let (reach, search) = (far.reach(self.sources)?, far.search());
+        let hold = far.hold(self.sources)?;
         let advertise = tenure_config::advertise(advertise.as_ref(), self.sources)?;
         let broker = |peers| Broker {
             mapper: broker_mapper(),
@@ -324,6 +325,7 @@ impl Check<'_> {
             peers,
             reach,
             search,
+            hold,
             advertise,
             pauses: false,
         };
