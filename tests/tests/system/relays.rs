@@ -110,10 +110,13 @@ fn a_broker_that_relays_nothing_leaves_its_peers_out_of_reach() {
 fn who_dials_back_without_being_waited_for_is_refused() {
     let address = free();
     let (campus, _lab) = campus_and_lab(&address, "");
-    for bytes in [&b"tenure<-0123456789abcdef"[..], b"tenure->0123456789abcdef", b"tttt"] {
+    // The broker that is dialled back, and a token.
+    let rest = [&[32][..], &[7; 32], b"0123456789abcdef"].concat();
+    for start in [&b"tenure<-"[..], b"tenure->", b"tttt"] {
+        let bytes = [start, &rest].concat();
         let mut stream = TcpStream::connect(&address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
-        stream.write_all(bytes).expect("bytes are sent");
+        stream.write_all(&bytes).expect("bytes are sent");
         let mut answer = Vec::new();
         let read = stream.read_to_end(&mut answer);
         assert!(read.is_err() || answer.is_empty(), "{answer:?}");

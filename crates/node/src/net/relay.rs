@@ -37,7 +37,8 @@ pub(super) type Token = [u8; 16];
 /// What stands where TLS would begin: then come the broker that is dialled back and the token.
 const BACK: [u8; 8] = *b"tenure<-";
 
-const ACTOR_ID_BYTES: usize = 32;
+/// How long an id is: its length in one byte, and a hash.
+const ACTOR_ID_BYTES: usize = 33;
 
 /// How long all of it is.
 const BACK_BYTES: usize = BACK.len() + ACTOR_ID_BYTES + size_of::<Token>();
