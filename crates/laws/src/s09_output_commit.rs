@@ -214,7 +214,6 @@ fn words_are_durable(scene: &Scene<'_>, envelope: &Envelope, tally: &mut Tally) 
                     if *by == to && chosen == offer)
             })
         }
-        Message::Withdraw(_) if model.brokers.contains_key(&from) => !binding,
         Message::Request(_)
         | Message::Accept { .. }
         | Message::Withdraw(_)

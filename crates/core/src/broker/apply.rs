@@ -294,6 +294,9 @@ impl Broker {
         };
         if let Some(route) = record.route.as_mut().filter(|_| after == (0, 0)) {
             route.sealed = None;
+            if !route.tried.offers.is_empty() {
+                Arc::make_mut(&mut route.tried).offers.clear();
+            }
         }
         self.state.timers.set(Timer::Request(id), Some(due));
         match (record.shown(), was_open) {

@@ -152,11 +152,6 @@ impl Broker {
             Message::Request(request) => {
                 self.requested_by(now, (from, sealed), request, None, out);
             }
-            Message::Withdraw(request) if self.base.is_known(from, Role::Broker) => {
-                if self.handed_by(request.id) == Some(from) {
-                    self.withdrawn(now, request.id, Refusal::Withdrawn, out);
-                }
-            }
             Message::Withdraw(request) => {
                 let withdrawn = Some(Refusal::Withdrawn);
                 self.requested_by(now, (from, sealed), request, withdrawn, out);
@@ -397,7 +392,13 @@ impl Broker {
     }
 
     /// Its asker has withdrawn a request: it is not decided any more, and nothing is held for it.
-    fn withdrawn(&mut self, now: Time, id: RequestId, refusal: Refusal, out: &mut Output) {
+    pub(super) fn withdrawn(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        refusal: Refusal,
+        out: &mut Output,
+    ) {
         match self.request(id) {
             Some(
                 State::Open { .. }
@@ -406,7 +407,7 @@ impl Broker {
                 | State::Gathering { .. }
                 | State::Committing { .. },
             ) => {
-                self.pass_withdrawal(now, id, out);
+                self.give_up_others(now, id, out);
                 self.let_go(now, id, out);
                 let reason = "its asker withdrew it".to_owned();
                 let fact = RequestRefused { request: id, refusal, offers: Vec::new(), reason };

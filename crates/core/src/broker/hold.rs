@@ -1,5 +1,6 @@
 //! Offers that a broker holds: cut, kept back, and free again unless one is accepted.
 
+use super::portions::WHOLE;
 use super::{Broker, IssuedTicket, Obligation, Output, Timer};
 use crate::actor::Emit as _;
 use crate::actor::fact::BadFact;
@@ -92,18 +93,27 @@ impl Broker {
         self.refuse(now, id, refusal, reason.to_owned(), out);
     }
 
-    /// Who was asked for a request, or holds offers for it, is told that it is withdrawn. That is not repeated: without
-    /// it offers lapse.
-    pub(super) fn pass_withdrawal(&self, now: Time, id: RequestId, out: &mut Output) {
-        let (to, request) = match self.request(id) {
-            Some(State::Proposed { by, request, .. }) => (*by, request),
+    /// Who was asked for offers, or holds them, is told that they are not wanted.
+    pub(super) fn give_up_others(&self, now: Time, id: RequestId, out: &mut Output) {
+        match self.request(id) {
+            Some(State::Proposed { by, .. }) => self.not_wanted(now, (id, *by), out),
             Some(State::Passed { to, request, .. }) if request.reply != Reply::Grant => {
-                (*to, request)
+                self.not_wanted(now, (id, *to), out);
             }
-            Some(_) | None => return,
-        };
-        let message = Message::Withdraw((**request).clone());
-        out.replies.push(self.base.volatile(to, now, message));
+            Some(_) | None => {}
+        }
+    }
+
+    /// What a broker holds for a request that was handed on is not wanted. That is not repeated: without it offers
+    /// lapse.
+    pub(super) fn not_wanted(
+        &self,
+        now: Time,
+        (request, broker): (RequestId, ActorId),
+        out: &mut Output,
+    ) {
+        let message = Message::PortionDecided { request, round: WHOLE, taken: false };
+        out.replies.push(self.base.volatile(broker, now, message));
     }
 
     /// Nothing is held for a request any more.

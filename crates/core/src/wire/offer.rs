@@ -180,6 +180,33 @@ impl Offer {
         self.parts.iter().map(|part| part.term.duration()).min()
     }
 
+    /// Whether it is for items of a request, for no more units than it asks for, and not before its first start.
+    pub fn is_about(&self, request: &Request) -> bool {
+        let known = |part: &OfferPart| {
+            let item = request.items.get(usize::from(part.item));
+            item.is_some_and(|item| request.earliest <= part.term.start().minus(item.offset))
+        };
+        let units = self.units_of_each(request.items.len());
+        let within = |(item, units): (&Item, &Vec<u32>)| {
+            let sum: u64 = units.iter().map(|units| u64::from(*units)).sum();
+            item.joins().is_some() || sum <= u64::from(item.units.get())
+        };
+        let all = request.items.iter().zip(&units).all(within);
+        !self.parts.is_empty() && self.parts.iter().all(known) && all
+    }
+
+    /// Whether it is what a request asks for.
+    pub fn meets(&self, request: &Request) -> bool {
+        let in_time = |part: &OfferPart| {
+            let offset = request.items.get(usize::from(part.item)).map(|item| item.offset);
+            let start = part.term.start().minus(offset.unwrap_or_default());
+            (request.earliest..=request.latest).contains(&start)
+                && (request.min_duration..=request.duration).contains(&part.term.duration())
+        };
+        self.parts.iter().all(in_time)
+            && request.is_met_by(&self.units_of_each(request.items.len()))
+    }
+
     /// In which way it comes near a request.
     fn near(&self, request: &Request) -> Near {
         let units = self.units_of_each(request.items.len());

@@ -1,22 +1,27 @@
 //! Requests that other brokers hand over, under attack: the guest's own message counts, and only from whom it is taken.
 
+use std::num::NonZeroU32;
+
 use tenure_core::broker::Command;
 use tenure_core::broker::forwarding::{Accepted, Neighbour};
 use tenure_core::broker::machine::State;
+use tenure_core::broker::mapper::BrokerMapper;
+use tenure_core::mapper::fcfs::Fcfs;
+use tenure_core::mapper::route::Routed;
 use tenure_core::model::identity::ActorId;
 use tenure_core::model::name::Name;
 use tenure_core::model::slice::RequestId;
-use tenure_core::model::time::Span;
+use tenure_core::model::time::{Span, Term, Time};
 use tenure_core::runtime::{Input, Output};
 use tenure_core::ticket::Ticket;
 use tenure_core::wire::handover::{HandedBack, Handover, MAX_ASKS, MAX_HOPS, Outcome};
 use tenure_core::wire::message::Message;
-use tenure_core::wire::offer::Reply;
+use tenure_core::wire::offer::{Offer, OfferPart, Reply};
 use tenure_core::wire::refusal::Refusal;
 use tenure_core::wire::request::Request;
 
 use crate::common::world::{Scene, World};
-use crate::common::{BROKER, FAR_BROKER, GUEST, HOUR, RIVAL, STRANGER, id, letter, request};
+use crate::common::{BROKER, FAR_BROKER, GUEST, HOUR, RIVAL, SITE, STRANGER, id, letter, request};
 
 /// The broker of the world, which takes what the other one hands on.
 fn taking(accept: Option<Accepted>) -> World {
@@ -229,4 +234,102 @@ fn a_refusal_brings_back_what_could_be_had_instead() {
         assert!(units.contains(&2), "{offers:?}");
         assert!(matches!(state(&world, 2), Some(State::Refused { .. })), "nothing is booked");
     }
+}
+
+/// The broker of the world, which passes on what it cannot meet to the other one. That one is not heard, so the test
+/// speaks for it.
+fn passing(reply: Reply) -> World {
+    let broker_mapper: fn() -> Box<dyn BrokerMapper> = || Box::new(Routed(Box::<Fcfs>::default()));
+    let scene = Scene { far_stock: 1, far_broker: true, broker_mapper, ..Scene::default() };
+    let mut world = scene.open();
+    let neighbour = Neighbour { forward: true, accept: None };
+    let set = Command::SetNeighbour { with: id(FAR_BROKER), neighbour };
+    world.hand(BROKER, Input::Command(set.into()));
+    world.cut_off.insert(FAR_BROKER);
+    say(&mut world, GUEST, Message::Request(Request { reply, ..request(GUEST, 1, 9, 60, HOUR) }));
+    assert_eq!(word(&world), "Passed");
+    world
+}
+
+fn word(world: &World) -> &'static str {
+    state(world, 1).map_or("nothing", |state| state.word())
+}
+
+/// What the other broker answers, and what is said to it at once.
+fn answers(world: &mut World, outcome: Outcome) -> Vec<Message> {
+    let request = RequestId { origin: id(GUEST), number: 1 };
+    let back = HandedBack { request, outcome, trail: Vec::new() };
+    let out = say(world, FAR_BROKER, Message::HandedBack(Box::new(back)));
+    out.replies
+        .into_iter()
+        .filter(|of| of.header.to == id(FAR_BROKER))
+        .map(|of| of.message)
+        .collect()
+}
+
+fn offer(units: u32, start: i64, length: i64) -> Offer {
+    let term = Term::lasting(Time::from_secs(start), Span::from_secs(length)).unwrap();
+    let (units, site) = (NonZeroU32::new(units).unwrap(), id(SITE));
+    Offer { parts: vec![OfferPart { item: 0, site, units, term, price: None, edge: None }] }
+}
+
+#[test]
+fn offers_of_a_neighbour_count_only_if_they_are_what_was_asked_for() {
+    let mut world = passing(Reply::Hold(Span::MINUTE));
+    let until = Some(world.now.plus(Span::from_secs(30)));
+    let good = offer(9, 60, HOUR);
+    let given_up =
+        |said: &[Message]| matches!(said, [Message::PortionDecided { round: 0, taken: false, .. }]);
+    for (offers, until) in [
+        (vec![], until),
+        (vec![Offer { parts: vec![] }], until),
+        (vec![offer(8, 60, HOUR)], until),
+        (vec![offer(10, 60, HOUR)], until),
+        (vec![offer(9, 59, HOUR)], until),
+        (vec![offer(9, 60, HOUR - 1)], until),
+        (vec![good.clone()], Some(world.now)),
+        (vec![good.clone()], Some(world.now.plus(Span::DAY))),
+        (vec![good.clone(); 4], until),
+    ] {
+        let said = answers(&mut world, Outcome::Offered(offers.clone(), until));
+        assert!(
+            given_up(&said) && word(&world) == "Passed",
+            "{offers:?} until {until:?}: {said:?}"
+        );
+    }
+    for outcome in [Outcome::Granted(Vec::new()), Outcome::Offered(vec![good.clone()], None)] {
+        answers(&mut world, outcome);
+        assert_eq!(word(&world), "Passed");
+    }
+    answers(&mut world, Outcome::Offered(vec![good.clone()], until));
+    assert_eq!(word(&world), "Proposed");
+    for outcome in [Outcome::Seen, Outcome::Offered(vec![good.clone()], until)] {
+        assert_eq!(answers(&mut world, outcome), []);
+        assert_eq!(word(&world), "Proposed");
+    }
+    let number = RequestId { origin: id(GUEST), number: 1 };
+    say(&mut world, GUEST, Message::Accept { request: number, offer: 1 });
+    for outcome in [Outcome::Seen, Outcome::Offered(vec![good.clone()], until)] {
+        assert_eq!(answers(&mut world, outcome), []);
+        assert_eq!(word(&world), "Taking");
+    }
+    answers(&mut world, Outcome::Countered(Refusal::Lapsed(world.now), vec![good.clone()]));
+    assert_eq!(word(&world), "Refused");
+    // What comes late is given up, whatever became of the request.
+    assert!(given_up(&answers(&mut world, Outcome::Offered(vec![good], until))));
+}
+
+#[test]
+fn tickets_for_a_plan_are_dropped_and_what_lies_about_a_counter_offer_is_not_told() {
+    let mut world = passing(Reply::Plan);
+    answers(&mut world, Outcome::Granted(Vec::new()));
+    assert_eq!(word(&world), "Passed");
+    let busy = request(GUEST, 1, 9, 60, HOUR).busy_until(None);
+    for lie in [offer(10, 60, HOUR), offer(9, 0, HOUR), Offer { parts: vec![] }] {
+        answers(&mut world, Outcome::Countered(busy.clone(), vec![lie]));
+        assert_eq!(word(&world), "Passed");
+    }
+    answers(&mut world, Outcome::Countered(busy, vec![offer(9, 120, HOUR)]));
+    let Some(State::Refused { offers, .. }) = state(&world, 1) else { panic!("{}", word(&world)) };
+    assert_eq!(offers, [offer(9, 120, HOUR)]);
 }

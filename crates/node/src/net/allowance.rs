@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tenure_core::model::identity::ActorId;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::budget::{Budget, Rate};
 use super::session::{Ends, Pass};
@@ -22,7 +22,7 @@ const MOST_GUESTS: usize = 1024;
 
 /// Who shares an allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sharers {
+enum Sharers {
     /// Those who show an invitation of an actor of this process.
     Invited,
     /// Those who bring receipts to a broker.
@@ -31,11 +31,13 @@ pub(super) enum Sharers {
     Guests(ActorId, ActorId),
     /// The brokers, at a site, that were lent units by a broker.
     Borrowers(ActorId, ActorId),
+    /// Those, at a site, to whom one guest has handed on parts of its tickets, and that guest.
+    PartsOf(ActorId, ActorId),
 }
 
 /// What some share.
 pub(super) struct Allowance {
-    pub(super) places: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     budget: Mutex<Budget>,
 }
 
@@ -45,7 +47,7 @@ pub(super) struct Allowances(Mutex<BTreeMap<Sharers, Arc<Allowance>>>);
 
 impl Sharers {
     /// With whom a stranger shares whose pass counts.
-    pub(super) fn of(Ends { here, .. }: Ends, pass: &Pass) -> Self {
+    fn of(Ends { here, .. }: Ends, pass: &Pass) -> Self {
         match pass {
             Pass::Invitation(_) => Self::Invited,
             Pass::Endorsement(signed) => Self::Guests(here, signed.endorsement.broker),
@@ -57,10 +59,17 @@ impl Sharers {
         }
     }
 
+    /// With whom it shares places beside that: a ticket can be split among any number of keys.
+    fn narrower(Ends { here, .. }: Ends, pass: &Pass) -> Option<Self> {
+        let Pass::Ticket(ticket) = pass else { return None };
+        let first = ticket.links().iter().find(|link| link.delegation.is_none())?;
+        Some(Self::PartsOf(here, first.holder))
+    }
+
     fn allowance(self) -> Allowance {
         let (places, rate) = match self {
             Self::Invited => (MOST_OTHERS, Rate::STRANGERS),
-            Self::Borrowers(..) => (MOST_OTHERS, Rate::PEER),
+            Self::Borrowers(..) | Self::PartsOf(..) => (MOST_OTHERS, Rate::PEER),
             Self::Guests(..) | Self::Buyers(_) => (MOST_GUESTS, Rate::PEER),
         };
         let budget = Mutex::new(Budget::new(rate, Instant::now()));
@@ -76,10 +85,24 @@ impl Allowance {
     }
 }
 
+/// The places that a stranger takes, for as long as it is connected.
+pub(super) type Places = Vec<OwnedSemaphorePermit>;
+
 impl Allowances {
-    /// That of these.
-    pub(super) fn of(&self, sharers: Sharers) -> Arc<Allowance> {
+    /// What a stranger whose pass counts may take up, and its places, if there are any left.
+    pub(super) fn take(&self, ends: Ends, pass: &Pass) -> Option<(Arc<Allowance>, Places)> {
+        let allowance = self.of(Sharers::of(ends, pass));
+        let narrower = Sharers::narrower(ends, pass).map(|sharers| self.of(sharers));
+        let all = narrower.iter().chain([&allowance]);
+        let places = all.map(|of| Arc::clone(&of.places).try_acquire_owned().ok());
+        let places = places.collect::<Option<Places>>()?;
+        Some((allowance, places))
+    }
+
+    fn of(&self, sharers: Sharers) -> Arc<Allowance> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those whose places are all free are made anew when they are needed.
+        all.retain(|_, of| Arc::strong_count(of) > 1 || Arc::strong_count(&of.places) > 1);
         Arc::clone(all.entry(sharers).or_insert_with(|| Arc::new(sharers.allowance())))
     }
 }

@@ -45,6 +45,9 @@ impl Budget {
         let bytes = u32::try_from(bytes).map_or(f64::MAX, f64::from);
         self.bytes = (self.bytes + passed * per_byte).min(per_byte * AHEAD) - bytes;
         self.frames = (self.frames + passed * per_frame).min(per_frame * AHEAD) - 1.0;
+        // Of what several have sent at once, each waits for its part, not for all of it.
+        self.bytes = self.bytes.max(-per_byte * AHEAD);
+        self.frames = self.frames.max(-per_frame * AHEAD);
         let short = (-self.bytes / per_byte).max(-self.frames / per_frame).max(0.0);
         Duration::from_secs_f64(short.min(60.0))
     }

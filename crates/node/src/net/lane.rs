@@ -18,12 +18,12 @@ use tenure_core::ticket::Ticket;
 use tenure_core::wire::admission::{GRACE, Stranger};
 use tenure_core::wire::invitation::SignedInvitation;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsConnector, TlsStream};
 use tracing::{debug, info, warn};
 
-use super::allowance::Allowance;
+use super::allowance::{Allowance, Places};
 use super::hub::Hub;
 use super::session::{Ends, Item, Pass, Session, SessionEnd, show};
 use super::tls;
@@ -115,8 +115,7 @@ pub(super) enum Way {
         Stranger,
         Time,
         Arc<Allowance>,
-        #[expect(dead_code, reason = "its place is kept as long as the lane is")]
-        OwnedSemaphorePermit,
+        #[expect(dead_code, reason = "its places are kept as long as the lane is")] Places,
     ),
 }
 

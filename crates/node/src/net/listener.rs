@@ -17,7 +17,6 @@ use tokio_rustls::server::TlsStream as TlsServer;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 use tracing::{info, warn};
 
-use super::allowance::Sharers;
 use super::hub::{Hub, NotAdmitted};
 use super::lane::{CONNECT_WITHIN, Known, Lane, Other, Way};
 use super::relay::{NotRelayed, Start};
@@ -229,16 +228,15 @@ impl Admission {
         if let Some(lane) = self.hub.lane(ends) {
             return Ok(lane);
         }
-        let allowance = self.hub.allowances.of(Sharers::of(ends, &pass));
-        let place = Arc::clone(&allowance.places).try_acquire_owned();
-        let place = place.map_err(|_| Refused::Full(there))?;
+        let taken = self.hub.allowances.take(ends, &pass);
+        let (allowance, places) = taken.ok_or(Refused::Full(there))?;
         let known = match stranger {
             Stranger::Holder | Stranger::Buyer => Known::Ticket,
             Stranger::Invited => Known::Invited,
             Stranger::Endorsed => Known::Endorsement,
         };
         info!(%there, %here, ?known, "a stranger is let in");
-        let way = Way::Stranger(stranger, until, allowance, place);
+        let way = Way::Stranger(stranger, until, allowance, places);
         Ok(lane::open(&self.hub, ends, Other::stranger(there, known), way))
     }
 }

@@ -129,7 +129,7 @@ impl Hub {
 
     /// Whether a peer is asked to take connections: a broker that was dialled from here, by a process that is dialled
     /// nowhere, or that gives that broker's address as its own.
-    fn is_relayed_by(&self, ends: Ends) -> bool {
+    pub(super) fn is_relayed_by(&self, ends: Ends) -> bool {
         let Some(public) = self.address() else { return false };
         let Some(lane) = self.lane(ends) else { return false };
         let dialled = lane.address.as_deref();
@@ -144,41 +144,39 @@ impl Hub {
             return Vec::new();
         }
         let ways = lock(&self.relays.ways);
-        let known = ways
-            .iter()
-            .filter(|(_, (way, relays))| way.there != ends.there && *relays + 1 < MOST_RELAYS);
-        known.map(|(actor, (_, relays))| (*actor, relays + 1)).take(MOST_ACTORS).collect()
+        let known = ways.iter().filter(|(_, (way, relays))| {
+            way.there != ends.there && *relays + 1 < MOST_RELAYS && self.is_up(*way)
+        });
+        // As many of each way, so that nobody is crowded out by what another one asks for.
+        let mut of_way: BTreeMap<Ends, usize> = BTreeMap::new();
+        let mut ranked: Vec<_> = known
+            .map(|(actor, (way, relays))| {
+                let rank = of_way.entry(*way).or_default();
+                *rank += 1;
+                (*rank, *relays, *actor)
+            })
+            .collect();
+        ranked.sort_unstable();
+        ranked.into_iter().take(MOST_ACTORS).map(|(_, relays, actor)| (actor, relays + 1)).collect()
     }
 
     /// A peer asks to have connections taken for actors of its process. The ends of a connection judge by their keys
     /// whether it has told the truth.
     pub(super) fn relay_for(&self, ends: Ends, actors: Vec<(ActorId, u8)>, further: bool) {
         let fits = |(_, relays): &(ActorId, u8)| (*relays > 0) == further && *relays < MOST_RELAYS;
+        if further && self.lane(ends).and_then(|lane| lane.role) != Some(Role::Broker) {
+            return debug!(peer = %ends.there, "a peer that is no broker relays for nobody");
+        }
         if self.relays.most == 0 || actors.len() > MOST_ACTORS || !actors.iter().all(fits) {
             return debug!(peer = %ends.there, "connections are not taken for a peer's actors");
         }
         let mut ways = lock(&self.relays.ways);
-        let before = ways.clone();
         ways.retain(|_, (way, relays)| *way != ends || (*relays > 0) != further);
         for (actor, relays) in actors.into_iter().filter(|(id, _)| !self.actors.contains_key(id)) {
             // Who was there first stays, as long as it is there.
             let taken = ways.get(&actor).is_some_and(|(way, _)| self.is_up(*way));
             if !taken || actor == ends.there {
                 ways.insert(actor, (ends, relays));
-            }
-        }
-        let changed = *ways != before;
-        drop(ways);
-        if changed {
-            self.relay_on();
-        }
-    }
-
-    /// Others take connections for the actors that they are taken for here now.
-    fn relay_on(&self) {
-        for (ends, _) in self.lanes() {
-            if self.is_relayed_by(ends) {
-                self.say(ends, Item::RelayOn(self.to_be_relayed_on(ends)));
             }
         }
     }

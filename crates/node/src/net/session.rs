@@ -67,6 +67,9 @@ impl Pass {
 /// After how long a side that has nothing to say says so.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
+/// How often a peer that takes connections for this process is told at most of actors that are further away.
+const RELAYS_EVERY: Duration = Duration::from_secs(1);
+
 /// After how long without a frame the other side is given up.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(30);
 
@@ -90,8 +93,6 @@ pub(super) enum Item {
     Endorsement(Box<SignedEndorsement>),
     /// This actor of the receiver's process was dialled here; it is to dial back with the token.
     Dialled(ActorId, Token),
-    /// The receiver is to take connections also for these actors, which this process takes them for.
-    RelayOn(Vec<(ActorId, u8)>),
 }
 
 /// Why a connection ended.
@@ -374,6 +375,29 @@ impl Inlet<'_> {
     }
 }
 
+/// What a peer that takes connections for this process was told last of actors that are further away.
+#[derive(Default)]
+struct FurtherRelays {
+    said: Option<(Vec<(ActorId, u8)>, Instant)>,
+}
+
+impl FurtherRelays {
+    /// What is to be said of them now: all of it if it has changed, or was said some time ago.
+    fn due(&mut self, hub: &Hub, ends: Ends) -> Option<Frame> {
+        let recent = |of: &Self, span| of.said.as_ref().is_some_and(|(_, at)| at.elapsed() < span);
+        if recent(self, RELAYS_EVERY) || !hub.is_relayed_by(ends) {
+            return None;
+        }
+        let actors = hub.to_be_relayed_on(ends);
+        let same = self.said.as_ref().is_some_and(|(said, _)| *said == actors);
+        if same && recent(self, ALIVE_EVERY) {
+            return None;
+        }
+        self.said = Some((actors.clone(), Instant::now()));
+        Some(Frame::RelayOn(actors))
+    }
+}
+
 async fn speak<S: AsyncWrite>(
     write: &mut WriteHalf<S>,
     queue: &mut mpsc::Receiver<Item>,
@@ -386,20 +410,21 @@ async fn speak<S: AsyncWrite>(
     {
         return end;
     }
-    let further = hub.to_be_relayed_on(ends);
-    if !further.is_empty()
-        && let Err(end) = say(write, &Frame::RelayOn(further)).await
-    {
-        return end;
-    }
+    let mut relays = FurtherRelays::default();
     let (mut next, mut card_due) = (card().map(Item::Card), Instant::now() + CARD_EVERY);
     loop {
         if Instant::now() >= card_due && next.is_none() {
             (next, card_due) = (card().map(Item::Card), Instant::now() + CARD_EVERY);
         }
+        if let Some(frame) = relays.due(hub, ends)
+            && let Err(end) = say(write, &frame).await
+        {
+            return end;
+        }
+        let idle = if relays.said.is_some() { RELAYS_EVERY } else { ALIVE_EVERY };
         let first = match next.take() {
             Some(item) => item,
-            None => match timeout(ALIVE_EVERY, queue.recv()).await {
+            None => match timeout(idle, queue.recv()).await {
                 Ok(Some(item)) => item,
                 Ok(None) => return SessionEnd::Closed,
                 Err(_) => {
@@ -427,7 +452,6 @@ fn frame_of(first: Item, queue: &mut mpsc::Receiver<Item>) -> (Frame, Option<Ite
         Item::Where(actor) => return (Frame::Where(actor), None),
         Item::Endorsement(signed) => return (Frame::Endorsement(*signed), None),
         Item::Dialled(to, token) => return (Frame::Dialled(to, token), None),
-        Item::RelayOn(actors) => return (Frame::RelayOn(actors), None),
         Item::Message(sealed) => vec![sealed],
     };
     let mut bytes = batch[0].bytes().len();

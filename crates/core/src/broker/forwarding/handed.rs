@@ -6,7 +6,7 @@ use super::route::Route;
 use crate::actor::{Emit as _, Role, dropped};
 use crate::broker::facts::{RequestHanded, RequestSealed};
 use crate::broker::machine::State;
-use crate::broker::portions::LONGEST_HOLD;
+use crate::broker::portions::{LONGEST_HOLD, LONGEST_OFFER};
 use crate::broker::view::OpenRoute;
 use crate::broker::{Broker, Output, Record};
 use crate::model::identity::ActorId;
@@ -260,6 +260,9 @@ pub(in crate::broker) fn as_decided(
 ) -> Option<Request> {
     let mut request = request_in(sealed)?;
     request.receipts.clear();
+    if let Reply::Hold(span) = &mut request.reply {
+        *span = (*span).min(LONGEST_OFFER);
+    }
     // No later than makes sense to the guest, whatever another broker says.
     let by = until.min(request.answer_by.plus(LONGEST_HOLD)).plus(CLAIM_WITHIN);
     let by = if let Reply::Hold(span) = request.reply { by.plus(span) } else { by };

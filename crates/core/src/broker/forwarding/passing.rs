@@ -16,7 +16,7 @@ use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
 use crate::wire::handover::{HandedBack, Handover, Hop, HopAnswer, Outcome};
 use crate::wire::message::Message;
-use crate::wire::offer::{MAX_OFFER_BYTES, MAX_OFFERS, Offer, OfferPart, Reply, nearest};
+use crate::wire::offer::{MAX_OFFER_BYTES, MAX_OFFERS, Offer, Reply, nearest};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
 
@@ -153,24 +153,30 @@ impl Broker {
         back: HandedBack,
         out: &mut Output,
     ) {
-        let id = back.request;
+        let (id, granted) = (back.request, matches!(back.outcome, Outcome::Granted(_)));
         let request = match self.request(id) {
-            Some(State::Passed { request, to, .. }) if *to == from => Arc::clone(request),
-            Some(State::Taking { request, by, .. })
-                if *by == from && !matches!(back.outcome, Outcome::Offered(..)) =>
+            Some(State::Passed { request, to, .. })
+                if *to == from && (request.reply == Reply::Grant || !granted) =>
             {
                 Arc::clone(request)
             }
+            Some(State::Taking { request, by, .. })
+                if *by == from && !matches!(back.outcome, Outcome::Offered(..) | Outcome::Seen) =>
+            {
+                Arc::clone(request)
+            }
+            Some(State::Proposed { by, .. } | State::Taking { by, .. }) if *by == from => return,
+            Some(_) | None if matches!(back.outcome, Outcome::Offered(_, Some(_))) => {
+                return self.not_wanted(now, (id, from), out);
+            }
             // Tickets are welcome as long as it is not answered, though their broker was given up.
             Some(State::Open { request, .. } | State::Passed { request, .. })
-                if matches!(back.outcome, Outcome::Granted(_)) && self.was_asked(id, from) =>
+                if granted && request.reply == Reply::Grant && self.was_asked(id, from) =>
             {
                 Arc::clone(request)
             }
             Some(State::Gathering { gathered, .. })
-                if matches!(back.outcome, Outcome::Granted(_))
-                    && !gathered.for_other
-                    && self.was_asked(id, from) =>
+                if granted && !gathered.for_other && self.was_asked(id, from) =>
             {
                 Arc::clone(&gathered.request)
             }
@@ -183,7 +189,10 @@ impl Broker {
         {
             return out.problems.push(dropped("handed-back", cause));
         }
-        if let Err(cause) = self.check_offers(&request, &back.outcome) {
+        if let Err(cause) = self.check_offers(now, &request, &back.outcome) {
+            if matches!(back.outcome, Outcome::Offered(_, Some(_))) {
+                self.not_wanted(now, (id, from), out);
+            }
             return out.problems.push(dropped("handed-back", cause));
         }
         self.heed(from, &request, &back.outcome);
@@ -231,25 +240,26 @@ impl Broker {
         Ok(())
     }
 
-    /// Whether what a broker offers is about the request, and not held for longer than was asked for.
-    fn check_offers(&self, request: &Request, outcome: &Outcome) -> Result<(), String> {
+    /// Whether what a broker offers is about the request, and for no more than it asks for; what is made as an offer
+    /// meets it, and is held now and for no longer than was asked for.
+    fn check_offers(&self, now: Time, request: &Request, outcome: &Outcome) -> Result<(), String> {
         let (offers, fits) = match outcome {
             Outcome::Countered(_, offers) => (offers, true),
             Outcome::Offered(offers, until) => {
                 let asked = match (request.reply, until) {
                     (Reply::Plan, None) => true,
                     (Reply::Hold(span), Some(until)) => {
-                        *until <= request.answer_by.plus(span).plus(self.base.margin())
+                        let latest = request.answer_by.plus(span).plus(self.base.margin());
+                        now < *until && *until <= latest
                     }
                     (Reply::Grant | Reply::Plan | Reply::Hold(_), _) => false,
                 };
-                (offers, asked && !offers.is_empty())
+                (offers, asked && !offers.is_empty() && offers.iter().all(|of| of.meets(request)))
             }
             Outcome::Granted(_) | Outcome::Refused(_) | Outcome::Seen => return Ok(()),
         };
-        let known = |part: &OfferPart| usize::from(part.item) < request.items.len();
         let fits = fits && offers.len() <= MAX_OFFERS && encode(offers).len() <= MAX_OFFER_BYTES;
-        let fits = fits && offers.iter().flat_map(|offer| &offer.parts).all(known);
+        let fits = fits && offers.iter().all(|offer| offer.is_about(request));
         fits.then_some(()).ok_or_else(|| "the offers are not what was asked for".to_owned())
     }
 
@@ -288,7 +298,7 @@ impl Broker {
         };
         let tried = Arc::make_mut(&mut route.tried);
         tried.offers.extend(offers.iter().cloned());
-        tried.offers = nearest(request, &tried.offers);
+        tried.offers = short(nearest(request, &tried.offers));
     }
 
     /// With what could be had here of a request that is refused, what could be had elsewhere.
@@ -301,11 +311,12 @@ impl Broker {
             return own;
         };
         let all: Vec<Offer> = own.into_iter().chain(heard.iter().cloned()).collect();
-        nearest(request, &all)
+        short(nearest(request, &all))
     }
 
     /// The broker that a request was passed on to has not answered in time.
     pub(in crate::broker) fn pass_due(&mut self, now: Time, request: RequestId, out: &mut Output) {
+        self.give_up_others(now, request, out);
         self.emit(now, PassLapsed { request }, out);
     }
 
@@ -363,4 +374,12 @@ impl Broker {
             route.tried.best(own, neighbours.iter().map(|(name, who)| (name, *who)))
         })
     }
+}
+
+/// As many of these offers, the first ones, as one answer holds.
+fn short(mut offers: Vec<Offer>) -> Vec<Offer> {
+    while encode(&offers).len() > MAX_OFFER_BYTES {
+        offers.pop();
+    }
+    offers
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::PortionEvent;
+use super::{PortionEvent, WHOLE};
 use crate::actor::fact::{BadFact, truncate_text};
 use crate::actor::{Emit as _, Role, dropped};
 use crate::broker::facts::{
@@ -105,6 +105,10 @@ impl Broker {
             return out.problems.push(dropped("portion-decided", "its sender is no broker here"));
         }
         let record = self.state.requests.get(&id);
+        let is_whole = record.is_some_and(|record| record.is_whole_for(from));
+        if (round, taken) == (WHOLE, false) && is_whole {
+            return self.withdrawn(now, id, Refusal::Withdrawn, out);
+        }
         let record = record.filter(|record| record.is_portion_for(from, round));
         let Some(record) = record else {
             if taken {

@@ -1,6 +1,6 @@
 //! Portions that other brokers ask for.
 
-use super::LONGEST_HOLD;
+use super::{LONGEST_HOLD, WHOLE};
 use crate::actor::{Emit as _, dropped};
 use crate::broker::facts::PortionHanded;
 use crate::broker::forwarding::{Route, as_decided};
@@ -188,9 +188,14 @@ impl Record {
         self.handed_by() == Some(broker) && round > 0 && self.round() == round
     }
 
-    /// The round of the portion that the record is of; 0 if it is of the whole.
+    /// Whether it is a request that this broker has handed on as a whole.
+    pub(super) fn is_whole_for(&self, broker: ActorId) -> bool {
+        self.handed_by() == Some(broker) && self.round() == WHOLE
+    }
+
+    /// The round of the portion that the record is of; [`WHOLE`] if it is of the whole.
     fn round(&self) -> u8 {
         let portion = self.route.as_ref().and_then(|route| route.portion.as_ref());
-        portion.map_or(0, |portion| portion.round)
+        portion.map_or(WHOLE, |portion| portion.round)
     }
 }

@@ -31,6 +31,12 @@ use crate::wire::request::Request;
 /// is left to take them.
 pub const HOLD: Span = Span::from_secs(10);
 
+/// What stands for the round where no portion is decided on, but all that is held for a request that was handed on.
+pub(super) const WHOLE: u8 = 0;
+
+/// The longest that offers are held for the guest of another broker: while it looks at them.
+pub(super) const LONGEST_OFFER: Span = Span::from_secs(600);
+
 /// The longest that a portion is held for another broker.
 pub const LONGEST_HOLD: Span = Span::from_secs(30);
 
