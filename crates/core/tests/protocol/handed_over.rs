@@ -17,7 +17,7 @@ use tenure_core::ticket::Ticket;
 use tenure_core::wire::handover::{HandedBack, Handover, MAX_ASKS, MAX_HOPS, Outcome};
 use tenure_core::wire::message::Message;
 use tenure_core::wire::offer::{Offer, OfferPart, Reply};
-use tenure_core::wire::refusal::Refusal;
+use tenure_core::wire::refusal::{Allowance, Refusal};
 use tenure_core::wire::request::Request;
 
 use crate::common::world::{Scene, World};
@@ -313,7 +313,8 @@ fn offers_of_a_neighbour_count_only_if_they_are_what_was_asked_for() {
         assert_eq!(answers(&mut world, outcome), []);
         assert_eq!(word(&world), "Taking");
     }
-    answers(&mut world, Outcome::Countered(Refusal::Lapsed(world.now), vec![good.clone()]));
+    let lapsed = Refusal::Lapsed(world.now);
+    answers(&mut world, Outcome::Countered(lapsed, vec![good.clone()]));
     assert_eq!(word(&world), "Refused");
     // What comes late is given up, whatever became of the request.
     assert!(given_up(&answers(&mut world, Outcome::Offered(vec![good], until))));
@@ -324,7 +325,7 @@ fn tickets_for_a_plan_are_dropped_and_what_lies_about_a_counter_offer_is_not_tol
     let mut world = passing(Reply::Plan);
     answers(&mut world, Outcome::Granted(Vec::new()));
     assert_eq!(word(&world), "Passed");
-    let busy = request(GUEST, 1, 9, 60, HOUR).busy_until(None);
+    let busy = Refusal::Quota { holder: id(GUEST), of: Allowance::Units, most: 8, would: 9 };
     for lie in [offer(10, 60, HOUR), offer(9, 0, HOUR), Offer { parts: vec![] }] {
         answers(&mut world, Outcome::Countered(busy.clone(), vec![lie]));
         assert_eq!(word(&world), "Passed");
