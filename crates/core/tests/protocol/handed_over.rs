@@ -178,6 +178,8 @@ fn held() -> Request {
 #[test]
 fn offers_for_a_neighbours_guest_are_held_and_the_neighbour_alone_accepts_them() {
     let mut world = taking(Some(Accepted::default()));
+    // It knows nothing of the request, and would give the offers up.
+    world.cut_off.insert(FAR_BROKER);
     deliver(&mut world, FAR_BROKER, &handover(GUEST, &held()));
     let Some(State::Held { offers, until, .. }) = state(&world, 1) else { panic!() };
     let again = deliver(&mut world, FAR_BROKER, &handover(GUEST, &held()));
@@ -206,12 +208,17 @@ fn offers_for_a_neighbours_guest_are_held_and_the_neighbour_alone_accepts_them()
 #[test]
 fn what_is_held_for_a_neighbours_guest_is_free_again_once_the_neighbour_withdraws_it() {
     let mut world = taking(Some(Accepted::default()));
+    // It knows nothing of the request, and would give the offers up.
+    world.cut_off.insert(FAR_BROKER);
     let free = world.free_at(0);
     deliver(&mut world, FAR_BROKER, &handover(GUEST, &held()));
     assert!(world.free_at(0) < free);
-    say(&mut world, RIVAL, Message::Withdraw(held()));
-    assert!(matches!(state(&world, 1), Some(State::Held { .. })));
-    say(&mut world, FAR_BROKER, Message::Withdraw(held()));
+    let given_up = |round| Message::PortionDecided { request: held().id, round, taken: false };
+    for (from, round) in [(RIVAL, 0), (FAR_BROKER, 1)] {
+        say(&mut world, from, given_up(round));
+        assert!(matches!(state(&world, 1), Some(State::Held { .. })));
+    }
+    say(&mut world, FAR_BROKER, given_up(0));
     assert_eq!(world.free_at(0), free);
     let out = say(&mut world, FAR_BROKER, Message::Accept { request: held().id, offer: 1 });
     assert_eq!(outcome(&out, id(FAR_BROKER)), Outcome::Refused(Refusal::Withdrawn));
