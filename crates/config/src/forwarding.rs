@@ -75,13 +75,8 @@ impl RawReach {
     /// # Errors
     /// A length out of its bounds.
     pub fn hold(&self, sources: &Sources<'_>) -> Result<Span, ConfigError> {
-        let Some(given) = &self.hold else { return Ok(HOLD) };
-        let hold = *given.get_ref();
-        if (Span::SECOND..=LONGEST_HOLD).contains(&hold) {
-            return Ok(hold);
-        }
-        let help = format!("write a length from \"1s\" to \"{LONGEST_HOLD}\"");
-        Err(sources.error(given.span(), format!("`hold` must not be {hold}"), help))
+        let given = within("hold", self.hold.as_ref(), LONGEST_HOLD, sources)?;
+        Ok(given.unwrap_or(HOLD))
     }
 
     /// How far, within the bounds.
@@ -120,13 +115,23 @@ pub fn advertise(
     given: Option<&Spanned<Span>>,
     sources: &Sources<'_>,
 ) -> Result<Span, ConfigError> {
-    let Some(given) = given else { return Ok(ADVERTISED) };
-    let every = *given.get_ref();
-    if (Span::SECOND..=Span::HOUR).contains(&every) {
-        return Ok(every);
+    Ok(within("advertise", given, Span::HOUR, sources)?.unwrap_or(ADVERTISED))
+}
+
+/// A length of a second at least, if one is given.
+fn within(
+    key: &str,
+    given: Option<&Spanned<Span>>,
+    most: Span,
+    sources: &Sources<'_>,
+) -> Result<Option<Span>, ConfigError> {
+    let Some(given) = given else { return Ok(None) };
+    let length = *given.get_ref();
+    if (Span::SECOND..=most).contains(&length) {
+        return Ok(Some(length));
     }
-    let help = "write a length from \"1s\" to \"1h\"".to_owned();
-    Err(sources.error(given.span(), format!("`advertise` must not be {every}"), help))
+    let help = format!("write a length from \"1s\" to \"{most}\"");
+    Err(sources.error(given.span(), format!("`{key}` must not be {length}"), help))
 }
 
 /// What a broker does for others, by their names.

@@ -52,9 +52,16 @@ fn in_parallel<W: Sync, R: Send>(work: &[W], job: impl Fn(&W) -> R + Sync) -> Ve
 
 #[test]
 fn a_planted_bug_breaks_a_law_within_a_hundred_seeds_or_is_listed_with_the_scripts() {
+    let in_scripts =
+        fs::read_to_string(root().join("tests/golden/mutants_in_scripts.txt")).unwrap();
+    let is_in_scripts =
+        |bug: Mutant| in_scripts.lines().any(|line| line.split(' ').next() == Some(bug.name()));
+    // A hundred seeds for each of those that they miss would take most of the time.
+    let bugs: Vec<Mutant> =
+        Mutant::ALL.iter().copied().filter(|bug| !is_in_scripts(*bug)).collect();
     let mut text = HEADER.to_owned();
     let mut unfound = Vec::new();
-    for (bug, found) in Mutant::ALL.iter().zip(in_parallel(Mutant::ALL, |&bug| found(bug))) {
+    for (bug, found) in bugs.iter().zip(in_parallel(&bugs, |&bug| found(bug))) {
         let Some((seeds, law)) = found else {
             unfound.push(bug.name());
             continue;
@@ -62,9 +69,6 @@ fn a_planted_bug_breaks_a_law_within_a_hundred_seeds_or_is_listed_with_the_scrip
         writeln!(text, "{:24} {seeds:>3} {law:5} {}", bug.name(), bug.text()).unwrap();
     }
     check_golden("tests/golden/mutants.txt", &text);
-    let in_scripts =
-        fs::read_to_string(root().join("tests/golden/mutants_in_scripts.txt")).unwrap();
-    unfound.retain(|bug| !in_scripts.lines().any(|line| line.split(' ').next() == Some(*bug)));
     assert!(
         unfound.is_empty(),
         "not found within {BOUND} seeds, and not in the list of the scripts: {unfound:?}"

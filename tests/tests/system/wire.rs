@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use tenure_core::actor::Role;
 use tenure_core::driver::{Call, DriverError, Step};
@@ -168,7 +169,7 @@ fn advert() -> Advert {
     let entry = AdvertEntry {
         hops: 2,
         resource: Name::literal("node"),
-        attributes: Some(like.into()),
+        attributes: Some(Arc::new(like.into())),
         free: Some(0),
         next: Some(Time::from_secs(60)),
     };

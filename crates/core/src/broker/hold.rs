@@ -1,7 +1,6 @@
 //! Offers that a broker holds: cut, kept back, and free again unless one is accepted.
 
-use super::portions::WHOLE;
-use super::{Broker, IssuedTicket, Obligation, Output, Timer};
+use super::{Broker, IssuedTicket, Output, Timer};
 use crate::actor::Emit as _;
 use crate::actor::fact::BadFact;
 use crate::broker::facts::{HoldEnded, OfferAccepted, OfferPassed, OffersHeld};
@@ -13,12 +12,7 @@ use crate::mutants::mutant;
 use crate::ticket::ledger::PartReturned;
 use crate::ticket::link::LinkHash;
 use crate::wire::handover::Outcome;
-use crate::wire::message::Message;
-use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
-
-/// Why a request is refused whose offers nobody has chosen.
-const LAPSED: &str = "nobody has chosen an offer in time";
 
 impl Broker {
     /// The asker takes an offer, or takes it once more.
@@ -37,25 +31,30 @@ impl Broker {
             let refusal = if lapsed { Refusal::Lapsed(now) } else { Refusal::Forbidden };
             return self.not_accepted(now, (from, id), refusal, out);
         };
-        if let State::Held { until, offers, .. } = &record.state {
-            let (until, known) = (*until, (1..=offers.len()).contains(&usize::from(offer)));
-            if until <= now && !mutant!(TakesLapsedOffers) {
-                self.end_hold(now, id, Refusal::Lapsed(until), out);
-            } else if known {
-                self.emit(now, OfferAccepted { request: id, offer }, out);
-            } else {
-                return self.not_accepted(now, (from, id), no_such_offer(offer), out);
+        let (until, count, own) = match &record.state {
+            State::Held { until, offers, .. } => (*until, offers.len(), true),
+            State::Proposed { until, offers, .. } => (*until, offers.len(), false),
+            State::Open { .. }
+            | State::Passed { .. }
+            | State::Brought { .. }
+            | State::Gathering { .. }
+            | State::Reserved { .. }
+            | State::Committing { .. }
+            | State::Taking { .. }
+            | State::Planned { .. }
+            | State::Granted { .. }
+            | State::Returned { .. }
+            | State::Refused { .. } => return self.repeat_answer(id, out),
+        };
+        match (own, until <= now && !mutant!(TakesLapsedOffers)) {
+            (true, true) => self.end_hold(now, id, Refusal::Lapsed(until), out),
+            (false, true) => return self.proposal_due(now, id, out),
+            (_, false) if !(1..=count).contains(&usize::from(offer)) => {
+                let refusal = Refusal::Malformed(format!("there is no offer {offer}"));
+                return self.not_accepted(now, (from, id), refusal, out);
             }
-        } else if let State::Proposed { until, offers, .. } = &record.state {
-            let (until, known) = (*until, (1..=offers.len()).contains(&usize::from(offer)));
-            if until <= now {
-                self.refuse(now, id, Refusal::Lapsed(until), LAPSED.to_owned(), out);
-            } else if known {
-                self.emit(now, OfferPassed { request: id, offer }, out);
-                return;
-            } else {
-                return self.not_accepted(now, (from, id), no_such_offer(offer), out);
-            }
+            (true, false) => self.emit(now, OfferAccepted { request: id, offer }, out),
+            (false, false) => self.emit(now, OfferPassed { request: id, offer }, out),
         }
         self.repeat_answer(id, out);
     }
@@ -72,48 +71,6 @@ impl Broker {
         } else {
             self.hand_back(now, (from, id), Outcome::Refused(refusal), out);
         }
-    }
-
-    /// The broker that holds the offers of a request is asked for the chosen one.
-    pub(super) fn offer_passed(&mut self, at: Time, fact: &OfferPassed) -> Result<(), BadFact> {
-        self.state.pending.require(Obligation::Pass(fact.request), self.base.position, at);
-        self.moved(fact.request, at, Event::Chosen(fact.offer))
-    }
-
-    /// The offers of another broker are lapsed, or it has not said in time whether the chosen one is had.
-    pub(super) fn proposal_due(&mut self, now: Time, id: RequestId, out: &mut Output) {
-        let (refusal, reason) = match self.request(id) {
-            Some(&State::Taking { by, .. }) => {
-                let brokers = vec![self.base.name_of(by)];
-                (Refusal::Unheard { brokers }, "the answer was due")
-            }
-            Some(&State::Proposed { until, .. }) => (Refusal::Lapsed(until), LAPSED),
-            Some(_) | None => return,
-        };
-        self.refuse(now, id, refusal, reason.to_owned(), out);
-    }
-
-    /// Who was asked for offers, or holds them, is told that they are not wanted.
-    pub(super) fn give_up_others(&self, now: Time, id: RequestId, out: &mut Output) {
-        match self.request(id) {
-            Some(State::Proposed { by, .. }) => self.not_wanted(now, (id, *by), out),
-            Some(State::Passed { to, request, .. }) if request.reply != Reply::Grant => {
-                self.not_wanted(now, (id, *to), out);
-            }
-            Some(_) | None => {}
-        }
-    }
-
-    /// What a broker holds for a request that was handed on is not wanted. That is not repeated: without it offers
-    /// lapse.
-    pub(super) fn not_wanted(
-        &self,
-        now: Time,
-        (request, broker): (RequestId, ActorId),
-        out: &mut Output,
-    ) {
-        let message = Message::PortionDecided { request, round: WHOLE, taken: false };
-        out.replies.push(self.base.volatile(broker, now, message));
     }
 
     /// Nothing is held for a request any more.
@@ -219,8 +176,4 @@ impl Broker {
         }
         self.end_hold(now, id, Refusal::Lapsed(until), out);
     }
-}
-
-fn no_such_offer(offer: u8) -> Refusal {
-    Refusal::Malformed(format!("there is no offer {offer}"))
 }

@@ -317,37 +317,7 @@ impl State {
                 | Event::Chosen(_),
             )
             | (
-                Self::Proposed { .. },
-                Event::Granted(_)
-                | Event::Accepted(_)
-                | Event::Waited(_)
-                | Event::Held(..)
-                | Event::Planned(..)
-                | Event::Credited(_)
-                | Event::PartCredited
-                | Event::Revised(_)
-                | Event::Passed(..)
-                | Event::Brought(_)
-                | Event::Proposed(..)
-                | Event::CameBack,
-            )
-            | (
-                Self::Taking { .. },
-                Event::Granted(_)
-                | Event::Accepted(_)
-                | Event::Waited(_)
-                | Event::Held(..)
-                | Event::Planned(..)
-                | Event::Credited(_)
-                | Event::PartCredited
-                | Event::Revised(_)
-                | Event::Passed(..)
-                | Event::Proposed(..)
-                | Event::Chosen(_)
-                | Event::CameBack,
-            )
-            | (
-                Self::Held { .. },
+                Self::Held { .. } | Self::Proposed { .. } | Self::Taking { .. },
                 Event::Granted(_)
                 | Event::Waited(_)
                 | Event::Held(..)
@@ -356,11 +326,12 @@ impl State {
                 | Event::PartCredited
                 | Event::Revised(_)
                 | Event::Passed(..)
-                | Event::Brought(_)
                 | Event::Proposed(..)
-                | Event::Chosen(_)
                 | Event::CameBack,
             )
+            | (Self::Held { .. } | Self::Proposed { .. }, Event::Brought(_))
+            | (Self::Held { .. } | Self::Taking { .. }, Event::Chosen(_))
+            | (Self::Proposed { .. } | Self::Taking { .. }, Event::Accepted(_))
             | (
                 Self::Granted { .. },
                 Event::Granted(_)

@@ -12,7 +12,7 @@ use crate::model::time::{Span, Term, Time};
 use crate::service_manager::facts::{Accepted, GaveUp, Offered, Queued};
 use crate::service_manager::mapper::Ask;
 use crate::ticket::Ticket;
-use crate::wire::offer::{MAX_OFFERS, Offer, OfferPart, Reply, Waiting};
+use crate::wire::offer::{MAX_OFFERS, Offer, Reply, Waiting};
 use crate::wire::refusal::Refusal;
 use crate::wire::request::{Item, Request};
 
@@ -105,7 +105,10 @@ impl ServiceManager {
             (Reply::Plan, None) | (Reply::Hold(_), Some(_)) => true,
             (Reply::Grant | Reply::Plan | Reply::Hold(_), _) => false,
         };
-        if !asked || offers.len() > MAX_OFFERS || !offers.iter().all(|o| fits(&request.wanted, o)) {
+        if !asked
+            || offers.len() > MAX_OFFERS
+            || !offers.iter().all(|offer| offer.is_about(&request.wanted))
+        {
             return Err(format!("the offers are not what request {id} asks for"));
         }
         let expected = match request.state {
@@ -153,17 +156,6 @@ impl ServiceManager {
         };
         self.step_request(at, *number, event)
     }
-}
-
-/// Whether an offer is about the items of the request, and for no more units than it asks for.
-fn fits(request: &Request, offer: &Offer) -> bool {
-    let known = |part: &OfferPart| usize::from(part.item) < request.items.len();
-    offer.parts.iter().all(known)
-        && request
-            .items
-            .iter()
-            .zip(offer.units_of_each(request.items.len()))
-            .all(|(item, parts)| item.units_of(&parts) <= u64::from(item.units.get()))
 }
 
 /// Whether tickets are exactly what was offered.

@@ -2,6 +2,9 @@
 //!
 //! Neither a fact nor a promise: it says whom to ask first, and whom not at all.
 
+use std::borrow::Borrow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::codec::{self, Hash};
@@ -49,7 +52,7 @@ pub struct AdvertEntry {
     /// The type.
     pub resource: Name,
     /// What the units are like, if that is disclosed.
-    pub attributes: Option<Attributes>,
+    pub attributes: Option<Arc<Attributes>>,
     /// How many are free; without a number, some are.
     pub free: Option<u32>,
     /// If none is free: when one will be, unless it is taken before.
@@ -60,8 +63,9 @@ impl AdvertEntry {
     /// Whether the units are what an item asks for, as far as their attributes are disclosed.
     pub fn suits(&self, item: &Item) -> bool {
         let none = Properties::default();
-        let meets =
-            |attributes: &Attributes| item.requirements.first_broken(attributes, &none).is_none();
+        let meets = |attributes: &Arc<Attributes>| {
+            item.requirements.first_broken(attributes, &none).is_none()
+        };
         self.resource == item.resource && self.attributes.as_ref().is_none_or(meets)
     }
 }
@@ -69,6 +73,20 @@ impl AdvertEntry {
 /// Tells the entries of two adverts apart.
 pub fn digest(entries: &[AdvertEntry]) -> Hash {
     Hash::of("tenure advert v1", &[&codec::encode(&entries)])
+}
+
+/// The first of these entries, as many as one advert has.
+pub(crate) fn fitting<E: Borrow<AdvertEntry>>(
+    entries: impl IntoIterator<Item = E>,
+) -> impl Iterator<Item = E> {
+    let (mut bytes, mut encoded) = (0, Vec::new());
+    let fits = move |entry: &E| {
+        encoded.clear();
+        codec::encode_into(entry.borrow(), &mut encoded);
+        bytes += encoded.len();
+        bytes <= MAX_BYTES
+    };
+    entries.into_iter().take(MAX_ENTRIES).take_while(fits)
 }
 
 impl Advert {
@@ -84,8 +102,7 @@ impl Advert {
         if entries.len() > MAX_ENTRIES {
             return Err(format!("an advert has at most {MAX_ENTRIES} entries"));
         }
-        let bytes: usize = entries.iter().map(|entry| codec::encode(entry).len()).sum();
-        if bytes > MAX_BYTES {
+        if fitting(entries).count() < entries.len() {
             return Err(format!("the entries of an advert take at most {MAX_BYTES} bytes"));
         }
         let away = |entry: &AdvertEntry| (1..=FURTHEST).contains(&entry.hops);

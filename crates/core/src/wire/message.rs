@@ -108,7 +108,7 @@ pub enum Message {
         /// Why the request cannot be met as it is, if so.
         refusal: Option<Refusal>,
     },
-    /// Service manager to broker: the tickets of this offer.
+    /// Service manager to broker, or broker to the one that holds the offers: the tickets of this offer.
     Accept {
         /// Which request.
         request: RequestId,
@@ -357,7 +357,8 @@ pub enum Message {
     AskPortion(Box<PortionAsked>),
     /// The answer.
     PortionBack(Box<PortionBack>),
-    /// Broker to broker: whether a portion that is held is taken. That it is is repeated until its tickets come.
+    /// Broker to broker: whether a portion that is held is taken, or in round 0 all that is held for a request. That it
+    /// is is repeated until its tickets come.
     PortionDecided {
         /// Of which request.
         request: RequestId,

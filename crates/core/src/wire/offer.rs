@@ -187,10 +187,8 @@ impl Offer {
             item.is_some_and(|item| request.earliest <= part.term.start().minus(item.offset))
         };
         let units = self.units_of_each(request.items.len());
-        let within = |(item, units): (&Item, &Vec<u32>)| {
-            let sum: u64 = units.iter().map(|units| u64::from(*units)).sum();
-            item.joins().is_some() || sum <= u64::from(item.units.get())
-        };
+        let within =
+            |(item, units): (&Item, &Vec<u32>)| item.units_of(units) <= u64::from(item.units.get());
         let all = request.items.iter().zip(&units).all(within);
         !self.parts.is_empty() && self.parts.iter().all(known) && all
     }
@@ -211,8 +209,7 @@ impl Offer {
     fn near(&self, request: &Request) -> Near {
         let units = self.units_of_each(request.items.len());
         let lacks = |(item, units): (&Item, &Vec<u32>)| {
-            let sum: u64 = units.iter().map(|units| u64::from(*units)).sum();
-            sum < u64::from(item.min_units.get()) && !units.is_empty()
+            item.units_of(units) < u64::from(item.min_units.get()) && !units.is_empty()
         };
         if request.items.iter().zip(&units).any(lacks) {
             Near::Fewer

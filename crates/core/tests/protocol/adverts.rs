@@ -1,5 +1,7 @@
 //! Adverts: what brokers tell those that pass requests on to them, and what comes of it.
 
+use std::sync::Arc;
+
 use tenure_core::broker::Command;
 use tenure_core::broker::availability::Disclosure;
 use tenure_core::broker::forwarding::{Accepted, KnownNeighbour, Liveness, Neighbour};
@@ -81,7 +83,7 @@ fn large() -> AdvertEntry {
     let name = |n| Name::new(&format!("a{n}")).unwrap();
     let text = "x".repeat(1 << 10);
     let like = (0..64).map(|n| (name(n), text.as_str().into())).collect();
-    AdvertEntry { attributes: Some(like), ..entry(1, 9) }
+    AdvertEntry { attributes: Some(Arc::new(like)), ..entry(1, 9) }
 }
 
 fn units(count: u32) -> Item {
@@ -249,7 +251,7 @@ fn room_is_counted_by_hops_for_what_suits() {
     assert_eq!(known.promises(&[units(1)], Time::from_secs(49)), None);
 
     // What the units are like counts, where it was told.
-    let small = [(Name::literal("cpus"), 4_i64.into())].into();
+    let small = Arc::new([(Name::literal("cpus"), 4_i64.into())].into());
     known.entries = vec![AdvertEntry { attributes: Some(small), ..entry(1, 5) }].into();
     let mut large = units(1);
     let mut needs = Constraints::NONE;

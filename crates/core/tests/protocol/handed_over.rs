@@ -262,7 +262,7 @@ fn word(world: &World) -> &'static str {
     state(world, 1).map_or("nothing", |state| state.word())
 }
 
-/// What the other broker answers, and what is said to it at once.
+/// Has the other broker answer, and returns what it is told at once.
 fn answers(world: &mut World, outcome: Outcome) -> Vec<Message> {
     let request = RequestId { origin: id(GUEST), number: 1 };
     let back = HandedBack { request, outcome, trail: Vec::new() };

@@ -1,5 +1,7 @@
 //! Leases by their names, and lists of them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
@@ -105,6 +107,23 @@ impl AppState {
         lease: LeaseName,
     ) -> ApiResult<Vec<LeaseView>> {
         self.picked(manager, move |guest| parts_of(guest, &lease)).await
+    }
+
+    /// The parts of several requests that are `wanted`.
+    pub(super) async fn leases_of_requests(
+        &self,
+        manager: &Name,
+        numbers: BTreeSet<u64>,
+        wanted: impl Fn(&LeaseSurvey<'_>) -> bool + Send + 'static,
+    ) -> ApiResult<Vec<LeaseView>> {
+        let name = |number| LeaseName { manager: None, number, part: None };
+        let pick = move |guest: &ServiceManager| {
+            let parts = numbers.into_iter().flat_map(|number| parts_of(guest, &name(number)));
+            let once: BTreeSet<LeaseId> = parts.collect();
+            let wanted = |id: &LeaseId| guest.survey_of(*id).is_some_and(|lease| wanted(&lease));
+            once.into_iter().filter(wanted).collect()
+        };
+        self.picked(manager, pick).await
     }
 
     /// The leases of a name: all parts of a request, unless one is named.

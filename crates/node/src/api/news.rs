@@ -1,5 +1,7 @@
 //! What happens at service managers, for those who watch.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use tenure_core::actor::Role;
 use tenure_core::model::name::Name;
 use tenure_core::runtime::Fact;
@@ -52,18 +54,20 @@ impl AppState {
     }
 }
 
-impl<T> ManagerEvents<T> {
-    /// The next, with whose it is; nothing if there is nobody to tell of.
+impl<T: Ord> ManagerEvents<T> {
+    /// All that has happened since, and where; waits until something has. It is empty if there is nobody to tell of.
     ///
     /// # Errors
     /// If a service manager went down, or has more to tell than is looked at.
-    pub(super) async fn next(&mut self) -> ApiResult<Option<(Name, T)>> {
-        self.receiver.recv().await.map(told).transpose()
-    }
-
-    /// As [`next`](Self::next), of what is there already.
-    pub(super) fn more(&mut self) -> ApiResult<Option<(Name, T)>> {
-        self.receiver.try_recv().ok().map(told).transpose()
+    pub(super) async fn next(&mut self) -> ApiResult<BTreeMap<Name, BTreeSet<T>>> {
+        let mut all = BTreeMap::<Name, BTreeSet<T>>::new();
+        let mut next = self.receiver.recv().await;
+        while let Some(event) = next {
+            let (manager, news) = told(event)?;
+            all.entry(manager).or_default().insert(news);
+            next = self.receiver.try_recv().ok();
+        }
+        Ok(all)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Not;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tenure_core::actor::Role;
@@ -253,7 +254,7 @@ impl Routes<'_> {
 }
 
 fn held_units(ticket: &Ticket, (units, free): (u32, u32), attributes: Option<Attributes>) -> Held {
-    let (link, free) = (ticket.bottom(), Some(free));
+    let (link, free, attributes) = (ticket.bottom(), Some(free), attributes.map(Arc::new));
     let resource = link.resource.clone();
     let entry = AdvertEntry { hops: 0, resource, attributes, free, next: None };
     Held { entry, units, until: link.term.end() }

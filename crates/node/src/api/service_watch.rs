@@ -27,17 +27,13 @@ impl AppState {
         let mut news = self.news(&managers, |_| Some(())).await?;
         let mut shown = BTreeMap::new();
         let mut due: BTreeSet<Name> = managers.into_iter().collect();
-        loop {
-            for manager in std::mem::take(&mut due) {
+        while !due.is_empty() {
+            for manager in due {
                 self.show_services(&manager, service.as_ref(), &mut shown, out).await?;
             }
-            let Some((manager, ())) = news.next().await? else { return Ok(()) };
-            due.insert(manager);
-            // All that has happened meanwhile is shown at once.
-            while let Some((manager, ())) = news.more()? {
-                due.insert(manager);
-            }
+            due = news.next().await?.into_keys().collect();
         }
+        Ok(())
     }
 
     async fn show_services(

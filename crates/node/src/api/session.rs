@@ -31,7 +31,7 @@ use super::lease_request;
 use super::passing::{PassedSession, SessionState};
 use super::server::{ApiResult, AppState, json};
 use super::view::LeaseView;
-use super::{ApiError, Code, LeaseName, Request, pause};
+use super::{ApiError, Code, Request, pause};
 use crate::subject::number_of;
 
 /// What the slices of sessions begin with.
@@ -352,16 +352,14 @@ impl AppState {
     async fn until_lost(&self, manager: &Name, session: &Name) -> ApiResult<String> {
         let mut news = self.news(std::slice::from_ref(manager), number_of).await?;
         let of = session.clone();
-        let all = move |lease: &LeaseSurvey<'_>| *lease.slice == of;
-        let (leases, _) = self.page(manager, (None, usize::MAX), all).await?;
-        if let Some(lost) = lost(&leases, session) {
-            return Ok(lost);
-        }
-        while let Some((_, number)) = news.next().await? {
-            let name = LeaseName { manager: None, number, part: None };
-            if let Some(lost) = lost(&self.leases_named(manager, name).await?, session) {
+        let of_session = move |lease: &LeaseSurvey<'_>| *lease.slice == of;
+        let (mut leases, _) = self.page(manager, (None, usize::MAX), of_session.clone()).await?;
+        loop {
+            if let Some(lost) = lost(&leases) {
                 return Ok(lost);
             }
+            let Some((_, numbers)) = news.next().await?.pop_first() else { break };
+            leases = self.leases_of_requests(manager, numbers, of_session.clone()).await?;
         }
         Err(ApiError::new(Code::Failed, format!("{manager} tells of nothing any more")))
     }
@@ -548,10 +546,9 @@ fn open_of(all: &BTreeMap<Name, Held>, manager: &Name) -> usize {
     all.values().filter(|held| held.manager == *manager).count()
 }
 
-/// Which of these leases, if any, is one of a session and lost, and how.
-fn lost(leases: &[LeaseView], session: &Name) -> Option<String> {
-    let mut of_session = leases.iter().filter(|lease| lease.slice == session.as_str());
-    of_session.find_map(|lease| {
+/// Which of these leases, if any, is lost, and how.
+fn lost(leases: &[LeaseView]) -> Option<String> {
+    leases.iter().find_map(|lease| {
         if let Some(since) = &lease.unheard_since {
             return Some(format!(
                 "lease {} is lost: its site has been silent since {since}",

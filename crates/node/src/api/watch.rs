@@ -1,6 +1,6 @@
 //! Watching leases change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use tenure_core::model::name::Name;
@@ -32,10 +32,15 @@ impl AppState {
         for manager in managers {
             shown.all(self, &manager, out).await?;
         }
-        while let Some((manager, number)) = news.next().await? {
-            shown.changes(self, &manager, number, out).await?;
+        loop {
+            let changed = news.next().await?;
+            if changed.is_empty() {
+                return Ok(());
+            }
+            for (manager, numbers) in changed {
+                shown.changes(self, &manager, numbers, out).await?;
+            }
         }
-        Ok(())
     }
 }
 
@@ -68,27 +73,27 @@ impl Shown {
         }
     }
 
-    /// What has changed of a request.
+    /// What has changed of these requests.
     async fn changes(
         &mut self,
         app: &AppState,
         manager: &Name,
-        number: u64,
+        numbers: BTreeSet<u64>,
         out: &mut Writer,
     ) -> Result<(), Ended> {
-        if let Some(lease) = self.lease.clone().filter(|lease| lease.number != number) {
-            // Its last attempt at several brokers may have other numbers.
-            if !self.views.values().any(|view| view.attempt.is_some()) {
-                return Ok(());
-            }
-            let views = app.leases_named(manager, lease).await?;
+        let Some(lease) = self.lease.clone() else {
+            let views = app.leases_of_requests(manager, numbers.clone(), |_| true).await?;
+            forget(&mut self.views, manager, &numbers, &views);
             return self.show(views, out).await;
+        };
+        let itself = numbers.contains(&lease.number);
+        // Its last attempt at several brokers may have other numbers.
+        if !itself && self.views.values().all(|view| view.attempt.is_none()) {
+            return Ok(());
         }
-        let part = self.lease.as_ref().and_then(|lease| lease.part);
-        let request = LeaseName { manager: None, number, part };
-        let views = app.leases_named(manager, request).await?;
-        forget(&mut self.views, &format!("{manager}/{number}"), &views);
-        if self.lease.is_some() && views.is_empty() {
+        let number = lease.number;
+        let views = app.leases_named(manager, lease).await?;
+        if itself && views.is_empty() {
             let message = format!("{manager}/{number} is over and forgotten");
             return Err(ApiError::new(Code::NoSuch, message).into());
         }
@@ -107,14 +112,22 @@ impl Shown {
     }
 }
 
-/// Drops the parts of a request that were shown and are remembered no longer.
-fn forget(shown: &mut BTreeMap<String, LeaseView>, request: &str, remembered: &[LeaseView]) {
-    // The parts are named `guest/3.0`, `guest/3.1` and so on; `/` comes right behind `.`.
-    let parts = shown.range(format!("{request}.")..format!("{request}/"));
-    let known = |name: &String| remembered.iter().any(|view| view.lease == *name);
-    let gone: Vec<String> = parts.map(|(name, _)| name.clone()).filter(|n| !known(n)).collect();
-    for name in gone {
-        shown.remove(&name);
+/// Drops the parts of requests that were shown and are remembered no longer.
+fn forget(
+    shown: &mut BTreeMap<String, LeaseView>,
+    manager: &Name,
+    numbers: &BTreeSet<u64>,
+    remembered: &[LeaseView],
+) {
+    let known: BTreeSet<&String> = remembered.iter().map(|view| &view.lease).collect();
+    for number in numbers {
+        // The parts are named `guest/3.0`, `guest/3.1` and so on; `/` comes right behind `.`.
+        let request = format!("{manager}/{number}");
+        let parts = shown.range(format!("{request}.")..format!("{request}/"));
+        let names = parts.map(|(name, _)| name).filter(|name| !known.contains(name));
+        for name in names.cloned().collect::<Vec<_>>() {
+            shown.remove(&name);
+        }
     }
 }
 

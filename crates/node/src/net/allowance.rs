@@ -101,8 +101,89 @@ impl Allowances {
 
     fn of(&self, sharers: Sharers) -> Arc<Allowance> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those whose places are all free are made anew when they are needed.
+        // What nobody uses is dropped, and created again when it is needed.
         all.retain(|_, of| Arc::strong_count(of) > 1 || Arc::strong_count(&of.places) > 1);
         Arc::clone(all.entry(sharers).or_insert_with(|| Arc::new(sharers.allowance())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use tenure_core::model::identity::{Scheme, Signer};
+    use tenure_core::model::name::Name;
+    use tenure_core::model::resource::Constraints;
+    use tenure_core::model::time::{Span, Term, Time};
+    use tenure_core::ticket::Ticket;
+    use tenure_core::ticket::link::{Clauses, Generation, Link, SignedLink};
+
+    use super::*;
+
+    const SITE: u8 = 0;
+    const BROKER: u8 = 1;
+    const OTHER_BROKER: u8 = 2;
+    const GUEST: u8 = 3;
+    const OTHER_GUEST: u8 = 4;
+
+    fn id(seed: u8) -> ActorId {
+        Signer::from_seed(Scheme::Ed25519, [seed; 32]).id()
+    }
+
+    /// A ticket that went through these hands, the first one's a delegation.
+    fn pass(hands: &[u8]) -> Pass {
+        let delegation = Generation { delegation: 1, generation: 0 };
+        let issuers = [SITE].into_iter().chain(hands.iter().copied());
+        let mut links = issuers.zip(hands).enumerate().map(|(place, (issuer, holder))| {
+            let link = Link {
+                parent: None,
+                issuer: id(issuer),
+                holder: id(*holder),
+                resource: Name::literal("node"),
+                units: NonZeroU32::MIN,
+                term: Term::lasting(Time::ZERO, Span::HOUR).unwrap(),
+                constraints: Constraints::NONE,
+                clauses: Clauses::NONE,
+                delegation: (place == 0).then_some(delegation),
+                extends: None,
+                serial: 1,
+            };
+            SignedLink::sign(link, &Signer::from_seed(Scheme::Ed25519, [issuer; 32]))
+        });
+        let root = Ticket::root_of(links.next().unwrap());
+        Pass::Ticket(links.fold(root, |ticket, link| ticket.with(link)))
+    }
+
+    fn take(all: &Allowances, hands: &[u8]) -> Option<(Arc<Allowance>, Places)> {
+        let there = id(*hands.last().unwrap());
+        all.take(Ends { here: id(SITE), there }, &pass(hands))
+    }
+
+    #[test]
+    fn a_guest_that_splits_its_ticket_takes_no_places_of_other_guests() {
+        let all = Allowances::default();
+        let parts = || (100..).take(MOST_OTHERS).map(|part| take(&all, &[BROKER, GUEST, part]));
+        let taken: Vec<_> = parts().collect::<Option<_>>().expect("as many places as there are");
+        assert!(take(&all, &[BROKER, GUEST, 99]).is_none(), "one more part");
+        assert!(take(&all, &[BROKER, GUEST]).is_none(), "the guest itself shares them");
+        for hands in [[BROKER, OTHER_GUEST], [OTHER_BROKER, GUEST]] {
+            let others = take(&all, &hands).is_some();
+            assert_eq!(others, hands[1] == OTHER_GUEST, "{hands:?}");
+        }
+        drop(taken);
+        assert!(take(&all, &[BROKER, GUEST]).is_some(), "once they are gone");
+        assert_eq!(all.0.lock().unwrap().len(), 2, "what nobody uses is dropped");
+    }
+
+    #[test]
+    fn those_for_whom_one_broker_answers_share_what_they_may_send_and_no_others() {
+        let all = Allowances::default();
+        let [one, same, other, borrower] =
+            [&[BROKER, GUEST][..], &[BROKER, OTHER_GUEST], &[OTHER_BROKER, GUEST], &[BROKER]]
+                .map(|hands| take(&all, hands).expect("a place"));
+        assert!(Arc::ptr_eq(&one.0, &same.0));
+        assert!(!Arc::ptr_eq(&one.0, &other.0) && !Arc::ptr_eq(&one.0, &borrower.0));
+        while one.0.spend(1).is_zero() {}
+        assert!(!same.0.spend(1).is_zero() && other.0.spend(1).is_zero());
     }
 }

@@ -26,9 +26,10 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, info};
 
 use super::budget::{Budget, Rate};
+use super::frame::Frame;
 use super::hub::Hub;
 use super::lane::{CONNECT_WITHIN, Known, Lane};
-use super::session::{Ends, Item, SILENT_FOR, WRITE_WITHIN};
+use super::session::{ALIVE_EVERY, Ends, Item, SILENT_FOR, WRITE_WITHIN};
 use super::tls;
 
 /// Names one connection that is dialled back. Nobody guesses it.
@@ -57,6 +58,9 @@ pub(super) const MOST_ACTORS: usize = 64;
 
 /// The most brokers that copy the bytes of one connection.
 const MOST_RELAYS: u8 = 4;
+
+/// The shortest time between two looks at what a peer that takes connections is to be told of actors further away.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The most connections that are dialled back at a time.
 const MOST_BACK: usize = 64;
@@ -303,6 +307,42 @@ impl Hub {
             }
             drop(place);
         });
+    }
+}
+
+/// What a peer that takes connections for this process is told of the actors that this one takes them for.
+pub(super) struct RelayedOn<'a> {
+    hub: &'a Hub,
+    ends: Ends,
+    looked: Option<Instant>,
+    told: Option<(Vec<(ActorId, u8)>, Instant)>,
+}
+
+impl<'a> RelayedOn<'a> {
+    pub(super) fn new(hub: &'a Hub, ends: Ends) -> Self {
+        Self { hub, ends, looked: None, told: None }
+    }
+
+    /// After what time without anything else to say it is to be looked again, if the peer is told at all.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.hub.is_relayed_by(self.ends).then_some(LOOK_EVERY)
+    }
+
+    /// What the peer is to be told now: all of it, if it has changed or was told some time ago.
+    pub(super) fn due(&mut self) -> Option<Frame> {
+        let recent = |at: Option<Instant>, span| at.is_some_and(|at| at.elapsed() < span);
+        if recent(self.looked, LOOK_EVERY) || !self.hub.is_relayed_by(self.ends) {
+            return None;
+        }
+        let now = Instant::now();
+        self.looked = Some(now);
+        let actors = self.hub.to_be_relayed_on(self.ends);
+        let told = self.told.as_ref().filter(|(told, _)| *told == actors);
+        if recent(told.map(|(_, at)| *at), ALIVE_EVERY) {
+            return None;
+        }
+        self.told = Some((actors.clone(), now));
+        Some(Frame::RelayOn(actors))
     }
 }
 

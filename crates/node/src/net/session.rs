@@ -21,7 +21,7 @@ use super::budget::{Budget, Rate};
 use super::card::SignedCard;
 use super::frame::{BATCH_BYTES, Frame, FrameError, Hello, MAX_FRAME, read_frame};
 use super::hub::Hub;
-use super::relay::Token;
+use super::relay::{RelayedOn, Token};
 use super::tls;
 use crate::transport::{Greeting, GreetingKind, Packet, Transport as _};
 
@@ -66,9 +66,6 @@ impl Pass {
 
 /// After how long a side that has nothing to say says so.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(10);
-
-/// How often a peer that takes connections for this process is told at most of actors that are further away.
-const RELAYS_EVERY: Duration = Duration::from_secs(1);
 
 /// After how long without a frame the other side is given up.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(30);
@@ -375,29 +372,6 @@ impl Inlet<'_> {
     }
 }
 
-/// What a peer that takes connections for this process was told last of actors that are further away.
-#[derive(Default)]
-struct FurtherRelays {
-    said: Option<(Vec<(ActorId, u8)>, Instant)>,
-}
-
-impl FurtherRelays {
-    /// What is to be said of them now: all of it if it has changed, or was said some time ago.
-    fn due(&mut self, hub: &Hub, ends: Ends) -> Option<Frame> {
-        let recent = |of: &Self, span| of.said.as_ref().is_some_and(|(_, at)| at.elapsed() < span);
-        if recent(self, RELAYS_EVERY) || !hub.is_relayed_by(ends) {
-            return None;
-        }
-        let actors = hub.to_be_relayed_on(ends);
-        let same = self.said.as_ref().is_some_and(|(said, _)| *said == actors);
-        if same && recent(self, ALIVE_EVERY) {
-            return None;
-        }
-        self.said = Some((actors.clone(), Instant::now()));
-        Some(Frame::RelayOn(actors))
-    }
-}
-
 async fn speak<S: AsyncWrite>(
     write: &mut WriteHalf<S>,
     queue: &mut mpsc::Receiver<Item>,
@@ -410,23 +384,24 @@ async fn speak<S: AsyncWrite>(
     {
         return end;
     }
-    let mut relays = FurtherRelays::default();
+    let mut relays = RelayedOn::new(hub, ends);
     let (mut next, mut card_due) = (card().map(Item::Card), Instant::now() + CARD_EVERY);
     loop {
         if Instant::now() >= card_due && next.is_none() {
             (next, card_due) = (card().map(Item::Card), Instant::now() + CARD_EVERY);
         }
-        if let Some(frame) = relays.due(hub, ends)
+        if let Some(frame) = relays.due()
             && let Err(end) = say(write, &frame).await
         {
             return end;
         }
-        let idle = if relays.said.is_some() { RELAYS_EVERY } else { ALIVE_EVERY };
         let first = match next.take() {
             Some(item) => item,
-            None => match timeout(idle, queue.recv()).await {
+            None => match timeout(relays.pause().unwrap_or(ALIVE_EVERY), queue.recv()).await {
                 Ok(Some(item)) => item,
                 Ok(None) => return SessionEnd::Closed,
+                // They are told often enough to hear from this side.
+                Err(_) if relays.pause().is_some() => continue,
                 Err(_) => {
                     if let Err(end) = say(write, &Frame::Alive).await {
                         return end;

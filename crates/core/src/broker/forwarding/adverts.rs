@@ -47,6 +47,18 @@ impl PartialEq for Adverts {
     }
 }
 
+impl Adverts {
+    /// The entries of the next advert to a broker: all of them if they have changed or it has missed them.
+    fn news(&mut self, now: Time, who: ActorId, entries: Vec<AdvertEntry>) -> Entries {
+        let new = digest(&entries);
+        if self.sent.get(&who).is_some_and(|told| told.digest == new && !told.wanted) {
+            return Entries::Same(new);
+        }
+        self.sent.insert(who, SentAdvert { digest: new, at: now, wanted: false });
+        Entries::All(entries)
+    }
+}
+
 /// The last advert that came from a broker.
 #[derive(Clone, Debug)]
 struct ReceivedAdvert {
@@ -164,29 +176,24 @@ impl Broker {
     }
 
     fn tell_all(&mut self, now: Time, to: &BTreeSet<ActorId>, out: &mut Output) {
-        let Some(period) = self.adverts.period.filter(|_| !to.is_empty()) else { return };
-        let own = self.own_entries(now);
-        let further = Further::of(&self.known_neighbours(now));
+        let Some(period) = self.adverts.period else { return };
+        let mut known = None;
         for &who in to {
-            let entries = self.entries_for(who, &own, &further);
-            let entries = self.news(now, who, entries, period.times(APART));
+            let entries = self.told_of_late(now, who, period.times(APART)).unwrap_or_else(|| {
+                let (own, further) = known.get_or_insert_with(|| {
+                    (self.own_entries(now), Further::of(&self.known_neighbours(now)))
+                });
+                self.adverts.news(now, who, self.entries_for(who, own, further))
+            });
             let advert = Advert { lasts: period.times(MISSED), entries };
             out.replies.push(self.base.volatile(who, now, Message::Advert(Box::new(advert))));
         }
     }
 
-    /// The entries of the next advert to a broker: all of them if they have changed or it has missed them, but not too
-    /// often.
-    fn news(&mut self, now: Time, who: ActorId, entries: Vec<AdvertEntry>, apart: Span) -> Entries {
-        let new = digest(&entries);
-        match self.adverts.sent.get(&who) {
-            Some(told) if told.digest == new && !told.wanted => Entries::Same(new),
-            Some(told) if told.is_recent(now, apart) => Entries::Same(told.digest),
-            Some(_) | None => {
-                self.adverts.sent.insert(who, SentAdvert { digest: new, at: now, wanted: false });
-                Entries::All(entries)
-            }
-        }
+    /// What another broker was told of late, if that is too recent for new entries.
+    fn told_of_late(&self, now: Time, who: ActorId, apart: Span) -> Option<Entries> {
+        let told = self.adverts.sent.get(&who).filter(|told| told.is_recent(now, apart))?;
+        Some(Entries::Same(told.digest))
     }
 
     /// An advert has come.

@@ -1,16 +1,16 @@
 //! The entries of adverts: what a broker has and knows of, as far as it is disclosed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::known::KnownNeighbour;
 use crate::broker::Broker;
 use crate::broker::availability::Disclosure;
-use crate::model::codec;
 use crate::model::identity::ActorId;
 use crate::model::name::Name;
 use crate::model::resource::{Attributes, SITE};
 use crate::model::time::Time;
-use crate::wire::advert::{AdvertEntry, FURTHEST, MAX_BYTES, MAX_ENTRIES};
+use crate::wire::advert::{AdvertEntry, FURTHEST, fitting};
 
 /// Of more own entries than this, those of different sites are added up.
 const TOLD_APART: usize = 64;
@@ -26,7 +26,7 @@ impl Broker {
             sums.add(AdvertEntry {
                 hops: 1,
                 resource: source.resource.clone(),
-                attributes: Some(source.attributes.clone()),
+                attributes: Some(Arc::new(source.attributes.clone())),
                 free: Some(free),
                 next: next.filter(|_| free == 0),
             });
@@ -55,13 +55,13 @@ impl Broker {
         let entries = taken.map(|(key, sum)| entry(key.clone(), sum));
         // What is disclosed as it is stays in its order, and no two are alike.
         if disclosed == Disclosure::All {
-            return within_bounds(entries);
+            return fitting(entries).collect();
         }
         let mut sums = Sums::default();
         entries
             .filter_map(|entry| as_disclosed(entry, disclosed))
             .for_each(|entry| sums.add(entry));
-        within_bounds(sums.0.into_iter().map(|(key, sum)| entry(key, sum)))
+        fitting(sums.0.into_iter().map(|(key, sum)| entry(key, sum))).collect()
     }
 }
 
@@ -106,20 +106,8 @@ fn as_disclosed(entry: AdvertEntry, disclosed: Disclosure) -> Option<AdvertEntry
     }
 }
 
-/// As many of these as go into one advert.
-fn within_bounds(entries: impl Iterator<Item = AdvertEntry>) -> Vec<AdvertEntry> {
-    let (mut bytes, mut encoded) = (0, Vec::new());
-    let fits = |entry: &AdvertEntry| {
-        encoded.clear();
-        codec::encode_into(entry, &mut encoded);
-        bytes += encoded.len();
-        bytes <= MAX_BYTES
-    };
-    entries.take(MAX_ENTRIES).take_while(fits).collect()
-}
-
 /// What entries have in common that are one: how far away, of which type, and what they are like.
-type Key = (u8, Name, Option<Attributes>);
+type Key = (u8, Name, Option<Arc<Attributes>>);
 
 /// Entries, the nearest first; those of like units are one.
 #[derive(Clone, Debug, Default)]
@@ -158,8 +146,11 @@ impl Sums {
 }
 
 /// Attributes that say nothing of the site.
-fn of_any_site(mut attributes: Attributes) -> Attributes {
-    attributes.retain(|name, _| name.as_str() != SITE);
+fn of_any_site(mut attributes: Arc<Attributes>) -> Arc<Attributes> {
+    let of_site = |name: &Name| name.as_str() == SITE;
+    if attributes.keys().any(of_site) {
+        Arc::make_mut(&mut attributes).retain(|name, _| !of_site(name));
+    }
     attributes
 }
 

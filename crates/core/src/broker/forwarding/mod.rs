@@ -7,6 +7,7 @@ mod adverts;
 mod entries;
 mod handed;
 mod known;
+mod offers;
 mod passing;
 mod route;
 

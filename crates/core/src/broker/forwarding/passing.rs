@@ -9,14 +9,13 @@ use crate::actor::{Emit as _, dropped};
 use crate::broker::facts::{PassAnswered, PassLapsed, RequestPassed};
 use crate::broker::machine::{Event, State, Tickets};
 use crate::broker::{Broker, Obligation, Output, Record};
-use crate::model::codec::encode;
 use crate::model::identity::ActorId;
 use crate::model::slice::RequestId;
 use crate::model::time::{Span, Time};
 use crate::mutants::mutant;
 use crate::wire::handover::{HandedBack, Handover, Hop, HopAnswer, Outcome};
 use crate::wire::message::Message;
-use crate::wire::offer::{MAX_OFFER_BYTES, MAX_OFFERS, Offer, Reply, nearest};
+use crate::wire::offer::Reply;
 use crate::wire::refusal::Refusal;
 use crate::wire::request::Request;
 
@@ -240,29 +239,6 @@ impl Broker {
         Ok(())
     }
 
-    /// Whether what a broker offers is about the request, and for no more than it asks for; what is made as an offer
-    /// meets it, and is held now and for no longer than was asked for.
-    fn check_offers(&self, now: Time, request: &Request, outcome: &Outcome) -> Result<(), String> {
-        let (offers, fits) = match outcome {
-            Outcome::Countered(_, offers) => (offers, true),
-            Outcome::Offered(offers, until) => {
-                let asked = match (request.reply, until) {
-                    (Reply::Plan, None) => true,
-                    (Reply::Hold(span), Some(until)) => {
-                        let latest = request.answer_by.plus(span).plus(self.base.margin());
-                        now < *until && *until <= latest
-                    }
-                    (Reply::Grant | Reply::Plan | Reply::Hold(_), _) => false,
-                };
-                (offers, asked && !offers.is_empty() && offers.iter().all(|of| of.meets(request)))
-            }
-            Outcome::Granted(_) | Outcome::Refused(_) | Outcome::Seen => return Ok(()),
-        };
-        let fits = fits && offers.len() <= MAX_OFFERS && encode(offers).len() <= MAX_OFFER_BYTES;
-        let fits = fits && offers.iter().all(|offer| offer.is_about(request));
-        fits.then_some(()).ok_or_else(|| "the offers are not what was asked for".to_owned())
-    }
-
     pub(in crate::broker) fn pass_answered(
         &mut self,
         at: Time,
@@ -287,31 +263,6 @@ impl Broker {
         let missing = || BadFact::Missing { kind: "answer", what: id.to_string() };
         let event = self.request(*id).ok_or_else(missing)?.answered(outcome);
         self.moved(*id, at, event)
-    }
-
-    /// What a broker could give instead is remembered, as far as it is the nearest to what was asked for.
-    fn note_offers(&mut self, id: RequestId, offers: &[Offer]) {
-        let Some(record) = self.state.requests.get_mut(&id) else { return };
-        let (State::Passed { request, .. }, Some(route)) = (&record.state, &mut record.route)
-        else {
-            return;
-        };
-        let tried = Arc::make_mut(&mut route.tried);
-        tried.offers.extend(offers.iter().cloned());
-        tried.offers = short(nearest(request, &tried.offers));
-    }
-
-    /// With what could be had here of a request that is refused, what could be had elsewhere.
-    pub(in crate::broker) fn nearest_heard(&self, id: RequestId, own: Vec<Offer>) -> Vec<Offer> {
-        let record = self.state.requests.get(&id);
-        let route = record.and_then(|record| record.route.as_ref());
-        let Some(heard) = route.map(|route| &route.tried.offers) else { return own };
-        let Some(State::Open { request, .. }) = self.request(id).filter(|_| !heard.is_empty())
-        else {
-            return own;
-        };
-        let all: Vec<Offer> = own.into_iter().chain(heard.iter().cloned()).collect();
-        short(nearest(request, &all))
     }
 
     /// The broker that a request was passed on to has not answered in time.
@@ -374,12 +325,4 @@ impl Broker {
             route.tried.best(own, neighbours.iter().map(|(name, who)| (name, *who)))
         })
     }
-}
-
-/// As many of these offers, the first ones, as one answer holds.
-fn short(mut offers: Vec<Offer>) -> Vec<Offer> {
-    while encode(&offers).len() > MAX_OFFER_BYTES {
-        offers.pop();
-    }
-    offers
 }
