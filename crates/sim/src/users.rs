@@ -1,5 +1,6 @@
 //! Users: each makes its requests at their times, now or never.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tenure_core::model::identity::ActorId;
@@ -10,6 +11,7 @@ use tenure_core::runtime::Input;
 use tenure_core::service_manager::Command;
 use tenure_core::service_manager::group::Handling;
 use tenure_core::service_manager::mapper::Ask;
+use tenure_core::wire::heartbeat::KEEP_ALIVE;
 use tenure_core::wire::offer::Reply;
 use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::request::Item;
@@ -68,9 +70,15 @@ impl Users {
             reply: Reply::Grant,
             answer_by: latest,
             properties: Properties::default(),
-            configuration: Properties::default(),
+            configuration: request.keep_alive.map(kept_alive).unwrap_or_default(),
             reason: "asked for".to_owned(),
             handling: Handling::default(),
         }
     }
+}
+
+/// The configuration of a lease that depends on heartbeats.
+pub(crate) fn kept_alive(keep_alive: Span) -> Properties {
+    let configured = BTreeMap::from([(Name::literal(KEEP_ALIVE), keep_alive.to_string())]);
+    configured.try_into().unwrap_or_default()
 }

@@ -115,6 +115,20 @@ fn in_a_cut_each_part_grants_what_it_has_and_afterwards_all_is_as_before() {
 }
 
 #[test]
+fn leases_that_depend_on_heartbeats_last_while_they_come() {
+    let keep_alive = "workload.requests.keep-alive=\"5m\"";
+    let without = &complete(FEW, &[], &[])[0];
+    let heard = &complete(FEW, &[], &[keep_alive])[0];
+    assert_eq!(number(heard, "grants"), number(without, "grants"));
+    // Four heartbeats and their answers in five minutes for each guest and site with leases.
+    let more = number(heard, "messages") - number(without, "messages");
+    let each = 1 + number(heard, "grants") * 2 * 4 * 12;
+    assert!((each / 4..each).contains(&more), "{more} of {each}");
+    let unheard = &complete(FEW, &[], &[keep_alive, "message.drop=[\"heartbeat\"]"])[0];
+    assert!(number(unheard, "grants") > number(heard, "grants"), "units are free earlier");
+}
+
+#[test]
 fn brokers_that_are_listed_share_and_pass_on_too() {
     let scenario = r#"
         horizon = "6h"

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tenure_config::{ConfigError, Place, suggestion};
 use tenure_core::model::name::Name;
+use tenure_core::wire::heartbeat;
 
 use super::{ListedRequests, RequestSource, Scenario, ServiceManager, Workload};
 use crate::random::Chance;
@@ -62,6 +63,10 @@ impl Scenario {
         drawn: &DrawnRequests,
         users: &[(&Name, &ServiceManager)],
     ) -> Result<Asked, ConfigError> {
+        if let Some(Err(bad)) = drawn.keep_alive.map(|asked| heartbeat::check(asked, self.margin)) {
+            let help = "change `keep-alive` in `workload.requests`, or `margin`".to_owned();
+            return Err(ConfigError::at(&self.file, &Place::Whole, bad.to_string(), help));
+        }
         let stocks = || self.sites.values().flat_map(|site| &site.stocks);
         let types: BTreeSet<&Name> = stocks().map(|(resource, _)| resource).collect();
         let askers = Askers {

@@ -23,10 +23,12 @@ use tenure_core::service_manager::group::{ASSEMBLE, Handling};
 use tenure_core::service_manager::mapper::Ask;
 use tenure_core::service_manager::sequence::{After, Gate, On};
 use tenure_core::site_authority::facts as site_authority;
-use tenure_core::wire::heartbeat::{self, KEEP_ALIVE};
+use tenure_core::wire::heartbeat;
 use tenure_core::wire::offer::{MAX_HOLD, Reply};
 use tenure_core::wire::proviso::Provisos;
 use tenure_core::wire::request::{Item, Joins, Relation};
+
+use crate::users::kept_alive;
 
 use super::operators::below;
 use super::sampler::Sampler;
@@ -217,8 +219,7 @@ impl World {
         if !self.heartbeats.percent(15) || heartbeat::check(least, self.setting.margin).is_err() {
             return Properties::default();
         }
-        let keep_alive = self.heartbeats.span(least, most).to_string();
-        BTreeMap::from([(Name::literal(KEEP_ALIVE), keep_alive)]).try_into().unwrap_or_default()
+        kept_alive(self.heartbeats.span(least, most))
     }
 
     /// Sometimes an item of a request waits for another, or all for one of the last requests.

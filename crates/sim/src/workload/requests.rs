@@ -31,11 +31,20 @@ pub struct DrawnRequests {
     pub skew: f64,
     /// Which part of them is for types that the asked broker's own site has; the others are for any type.
     pub at_hand: f64,
+    /// How long each lease goes on without a heartbeat of its guest; without this, to its end.
+    pub keep_alive: Option<Span>,
 }
 
 impl Default for DrawnRequests {
     fn default() -> Self {
-        Self { load: 0.9, units: NonZeroU32::MIN, duration: Span::HOUR, skew: 0.0, at_hand: 0.7 }
+        Self {
+            load: 0.9,
+            units: NonZeroU32::MIN,
+            duration: Span::HOUR,
+            skew: 0.0,
+            at_hand: 0.7,
+            keep_alive: None,
+        }
     }
 }
 
@@ -67,6 +76,8 @@ pub struct UserRequest {
     pub items: Vec<(Name, NonZeroU32)>,
     /// For how long.
     pub duration: Span,
+    /// How long its lease goes on without a heartbeat, if it depends on them.
+    pub keep_alive: Option<Span>,
 }
 
 /// Who asks: guests by their places.
@@ -124,7 +135,8 @@ impl DrawnRequests {
                 askers.types[chance.random_range(0..askers.types.len())].clone()
             };
             let items = vec![(resource, self.units)];
-            asked[guest].push(UserRequest { at, items, duration: self.duration });
+            let (duration, keep_alive) = (self.duration, self.keep_alive);
+            asked[guest].push(UserRequest { at, items, duration, keep_alive });
         }
         asked.iter_mut().for_each(|asked| asked.sort_by_key(|request| request.at));
         Some(asked)
@@ -153,7 +165,7 @@ pub(crate) fn by_broker(
         if at < Span::ZERO || !duration.is_positive() {
             return Err(format!("line {line}: a time below zero, or no `duration`"));
         }
-        let new = UserRequest { at, items: Vec::new(), duration };
+        let new = UserRequest { at, items: Vec::new(), duration, keep_alive: None };
         let Some(group) = group.filter(|group| !group.is_empty()) else {
             let alone = UserRequest { items: vec![(resource, units)], ..new };
             asked.entry(broker).or_default().push(alone);
