@@ -357,8 +357,8 @@ pub enum Message {
     AskPortion(Box<PortionAsked>),
     /// The answer.
     PortionBack(Box<PortionBack>),
-    /// Broker to broker: whether a portion that is held is taken, or in round 0 all that is held for a request. That it
-    /// is is repeated until its tickets come.
+    /// Broker to broker: whether a portion that is held is taken or, in round 0, all that is held for a request. If it
+    /// is taken, this is repeated until the tickets come.
     PortionDecided {
         /// Of which request.
         request: RequestId,

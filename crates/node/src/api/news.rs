@@ -18,6 +18,8 @@ const AHEAD: usize = 1024;
 /// What happens at service managers, as it is watched. They end with it, also where nothing happens any more.
 pub(super) struct ManagerEvents<T> {
     receiver: Receiver<(Name, Option<T>)>,
+    /// A service manager that nothing more is known of, which is still to be told.
+    lost: Option<(Name, Option<T>)>,
     _followers: JoinSet<()>,
 }
 
@@ -50,32 +52,39 @@ impl AppState {
                 drop(sender.send((manager, None)).await);
             });
         }
-        Ok(ManagerEvents { receiver, _followers: followers })
+        Ok(ManagerEvents { receiver, lost: None, _followers: followers })
     }
 }
 
 impl<T: Ord> ManagerEvents<T> {
-    /// All that has happened since, and where; waits until something has. It is empty if there is nobody to tell of.
+    /// Waits until something happens; all that has happened since the last call, by service manager. It is empty if
+    /// there are none to follow.
     ///
     /// # Errors
     /// If a service manager went down, or has more to tell than is looked at.
     pub(super) async fn next(&mut self) -> ApiResult<BTreeMap<Name, BTreeSet<T>>> {
         let mut all = BTreeMap::<Name, BTreeSet<T>>::new();
-        let mut next = self.receiver.recv().await;
-        while let Some(event) = next {
-            let (manager, news) = told(event)?;
-            all.entry(manager).or_default().insert(news);
+        let mut next = match self.lost.take() {
+            Some(lost) => Some(lost),
+            None => self.receiver.recv().await,
+        };
+        while let Some((manager, news)) = next {
+            match news {
+                Some(news) => drop(all.entry(manager).or_default().insert(news)),
+                None if all.is_empty() => return Err(lost(&manager)),
+                // What came before is told first.
+                None => {
+                    self.lost = Some((manager, None));
+                    break;
+                }
+            }
             next = self.receiver.try_recv().ok();
         }
         Ok(all)
     }
 }
 
-fn told<T>((manager, news): (Name, Option<T>)) -> ApiResult<(Name, T)> {
-    let lost = || {
-        let message = format!("{manager} went down or fell behind");
-        ApiError::new(Code::Failed, message).help("watch again")
-    };
-    let news = news.ok_or_else(lost)?;
-    Ok((manager, news))
+fn lost(manager: &Name) -> ApiError {
+    let message = format!("{manager} went down or fell behind");
+    ApiError::new(Code::Failed, message).help("watch again")
 }

@@ -13,11 +13,13 @@ use super::view::LeaseView;
 use super::{Answer, ApiError, Code, LeaseName};
 use crate::subject::number_of;
 
-/// How many leases are looked at in one go.
+/// How many leases are looked at in one go, and of how many requests that have changed.
 const PAGE: usize = 1000;
+const REQUESTS: usize = 100;
 
 impl AppState {
-    /// Every change of the leases that are meant, as it becomes durable: first how they are now.
+    /// The leases that are meant: first how they are now, then how they are whenever they have changed. What changes in
+    /// quick succession is shown once.
     pub(super) async fn watch(
         &self,
         lease: Option<LeaseName>,
@@ -82,9 +84,14 @@ impl Shown {
         out: &mut Writer,
     ) -> Result<(), Ended> {
         let Some(lease) = self.lease.clone() else {
-            let views = app.leases_of_requests(manager, numbers.clone(), |_| true).await?;
-            forget(&mut self.views, manager, &numbers, &views);
-            return self.show(views, out).await;
+            let numbers: Vec<u64> = numbers.into_iter().collect();
+            for some in numbers.chunks(REQUESTS) {
+                let some: BTreeSet<u64> = some.iter().copied().collect();
+                let views = app.leases_of_requests(manager, some.clone(), |_| true).await?;
+                forget(&mut self.views, manager, &some, &views);
+                self.show(views, out).await?;
+            }
+            return Ok(());
         };
         let itself = numbers.contains(&lease.number);
         // Its last attempt at several brokers may have other numbers.

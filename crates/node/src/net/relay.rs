@@ -323,7 +323,7 @@ impl<'a> RelayedOn<'a> {
         Self { hub, ends, looked: None, told: None }
     }
 
-    /// After what time without anything else to say it is to be looked again, if the peer is told at all.
+    /// How long to wait, with nothing else to send, before the next look; `None` if the peer is told nothing.
     pub(super) fn pause(&self) -> Option<Duration> {
         self.hub.is_relayed_by(self.ends).then_some(LOOK_EVERY)
     }

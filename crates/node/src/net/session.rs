@@ -400,7 +400,7 @@ async fn speak<S: AsyncWrite>(
             None => match timeout(relays.pause().unwrap_or(ALIVE_EVERY), queue.recv()).await {
                 Ok(Some(item)) => item,
                 Ok(None) => return SessionEnd::Closed,
-                // They are told often enough to hear from this side.
+                // They are told often enough to know that this side is alive.
                 Err(_) if relays.pause().is_some() => continue,
                 Err(_) => {
                     if let Err(end) = say(write, &Frame::Alive).await {

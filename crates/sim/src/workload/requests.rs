@@ -31,7 +31,7 @@ pub struct DrawnRequests {
     pub skew: f64,
     /// Which part of them is for types that the asked broker's own site has; the others are for any type.
     pub at_hand: f64,
-    /// How long each lease goes on without a heartbeat of its guest; without this, to its end.
+    /// How long a lease goes on without a heartbeat of its guest, if leases depend on them.
     pub keep_alive: Option<Span>,
 }
 

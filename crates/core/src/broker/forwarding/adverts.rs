@@ -190,7 +190,7 @@ impl Broker {
         }
     }
 
-    /// What another broker was told of late, if that is too recent for new entries.
+    /// What to tell a broker again, if it was told too recently to be sent new entries.
     fn told_of_late(&self, now: Time, who: ActorId, apart: Span) -> Option<Entries> {
         let told = self.adverts.sent.get(&who).filter(|told| told.is_recent(now, apart))?;
         Some(Entries::Same(told.digest))

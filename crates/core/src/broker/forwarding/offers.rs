@@ -22,8 +22,8 @@ use crate::wire::request::Request;
 const LAPSED: &str = "nobody has chosen an offer in time";
 
 impl Broker {
-    /// Whether what a broker offers is about the request, and for no more than it asks for; what is made as an offer
-    /// meets it, and is held now and for no longer than was asked for.
+    /// Checks that what a broker offers is about the request and for no more than it asks for. What is made as an offer
+    /// meets the request, too; if it is held, then now, and for no longer than was asked for.
     pub(super) fn check_offers(
         &self,
         now: Time,
